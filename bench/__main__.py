@@ -22,6 +22,7 @@ from typing import Any, Final
 MODULES: Final = {
     "encode": "encode",
     "page_paths": "page_paths",
+    "text_paths": "text_paths",
     "emulator": "emulator",
     "publisher": "publisher.rate",
     "publisher_latency": "publisher.latency",

@@ -25,6 +25,9 @@ COPY publisher publisher
 COPY spark_sink spark_sink
 COPY compose compose
 COPY tailrace tailrace
+# Pages and a script that the package links to.
+COPY docs/runbooks docs/runbooks
+COPY docs/genuine docs/genuine
 RUN sh build_packages.sh project
 
 FROM ${BASE_IMAGE} AS runtime

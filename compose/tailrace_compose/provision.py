@@ -167,12 +167,19 @@ def create_login(connection: pyodbc.Connection, login: str, password: str) -> No
 
 
 def grant_publisher(connection: pyodbc.Connection, login: str) -> None:
-    """Let the publisher read the tables, the change tables, and the capture job's progress."""
+    """Let the publisher read the tables, the change tables, and how far capture job and log are.
+
+    See: sys.dm_db_log_stats (Transact-SQL), permissions: VIEW SERVER STATE is enough in all
+    versions; GRANT server permissions (Transact-SQL): in master only.
+    """
     if connection.execute("SELECT DATABASE_PRINCIPAL_ID(?)", login).fetchval() is None:
         connection.execute(f"CREATE USER [{login}] FOR LOGIN [{login}]")
     of_tables = [f"SELECT ON dbo.{table}" for table in TABLES]
     for permission in ("SELECT ON SCHEMA::cdc", *of_tables, "VIEW DATABASE STATE"):
         connection.execute(f"GRANT {permission} TO [{login}]")
+    ((database,),) = connection.execute("SELECT QUOTENAME(DB_NAME())").fetchall()
+    of_server = f"GRANT VIEW SERVER STATE TO [{login}]"
+    connection.execute(f"USE master; {of_server}; USE {database}")
 
 
 def work(plan: Plan, per_second: float, stop: threading.Event) -> None:

@@ -200,15 +200,12 @@ def reshard(configuration: Configuration) -> None:
     show_default=True,
     help="Read the tables again that may differ from the database.",
 )
+@click.option("--repair", is_flag=True, help="Read only the rows that may differ, where possible.")
 @click.option(
-    "--compensate",
-    is_flag=True,
-    help="Publish the difference as changes, where possible, instead of snapshots.",
+    "--compensate", "repair", is_flag=True, hidden=True, help="The former name of --repair."
 )
 @configured
-def accept_database(
-    configuration: Configuration, run: bool, snapshots: bool, compensate: bool
-) -> None:
+def accept_database(configuration: Configuration, run: bool, snapshots: bool, repair: bool) -> None:
     """Accept a restored or replaced database.
 
     Run it after the publisher ended with DatabaseReplaced. It shows which published commits the
@@ -218,9 +215,10 @@ def accept_database(
     snapshots, which replace their rows in the lake. Lost events stay in the topics; a record of
     the progress topic names them. A running publisher of the database ends.
 
-    With --compensate no table is read: lost events and the database's own changes give the rows
-    that differ. Their changes are published with source.snapshot compensation, and the tables stay
-    in the cut. Tables where that is not proven get snapshots; the reason is shown.
+    With --repair the next start of the publisher reads only the rows that may differ. Lost events
+    and the database's own changes give their keys. The rows are published with source.snapshot
+    repair. Their tables stay in the cut; cuts from the last published LSN up to the repair mix both
+    histories. Tables that cannot be repaired get snapshots; the reason is shown.
     """
     config = configuration.publisher
     from tailrace.signals.accept_database import comparison, outcome
@@ -228,9 +226,9 @@ def accept_database(
     from tailrace_publisher.daemon.offline.accept_database import compare_database
 
     if run:
-        found = accept(config, snapshots=snapshots, compensate=compensate)
+        found = accept(config, snapshots=snapshots, repair=repair)
     else:
-        found = compare_database(config, compensate=compensate)
+        found = compare_database(config, repair=repair)
     for line in comparison(config.source.database, found):
         click.echo(line)
     for line in outcome(found, is_accepted=run, snapshots=snapshots):

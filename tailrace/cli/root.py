@@ -15,7 +15,14 @@ from tailrace.cli.failures import sentence_of
 from tailrace.cli.options import Configuration, fail
 
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
-    "Set up": (init.init, setup.enable, setup.grants, setup.plan, setup.doctor),
+    "Set up": (
+        init.init,
+        setup.enable,
+        setup.grants,
+        setup.plan,
+        setup.doctor,
+        setup.facts,
+    ),
     "Run": (run.publish, run.sink),
     "Watch": (watch.status, watch.lag, watch.web),
     "Inspect": (

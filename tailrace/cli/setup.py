@@ -108,7 +108,7 @@ def plan(configuration: Configuration, as_json: bool) -> None:
 
     Lists each table with key, capture instance, topic, partitions, rows, size and expected
     snapshot time. Names the tables that are left out, with the reason. Queries the source only.
-    Ends with 1 if a first start would be refused.
+    Ends with 1 if a first start would be refused, or would leave out a table with a problem.
     """
     from tailrace.cli.log_format import quiet_logs
     from tailrace.plan.plan import plan_publish
@@ -124,6 +124,25 @@ def plan(configuration: Configuration, as_json: bool) -> None:
     else:
         click.echo("\n".join(as_text(planned)))
     sys.exit(1 if planned.problems else 0)
+
+
+@click.command()
+@configured
+def facts(configuration: Configuration) -> None:
+    """Query the source for what no document says of it.
+
+    Runs the read-only questions of docs/genuine/facts.sql as the configured login, and changes
+    nothing. The answers have no rows and no names of tables; a refusal may name the database. The
+    project wants to see those of servers that it cannot reach: docs/genuine says how to send them.
+    """
+    from tailrace.cli.log_format import quiet_logs
+    from tailrace.facts.ask import answers
+    from tailrace_publisher.source.connection.connection import OdbcConnection
+
+    config = configuration.publisher
+    with quiet_logs(), OdbcConnection(config.source) as connection:
+        for line in answers(connection):
+            click.echo(line)
 
 
 @click.command()
@@ -193,12 +212,12 @@ def _show_or_run(plan: Plan, account: SourceConfig, *, run: bool) -> None:
     if plan.not_runnable is not None:
         fail(f"Nothing was run. {plan.not_runnable}")
     try:
-        refusal = run_plan(plan, account)
+        refusals = run_plan(plan, account)
     except PublisherError as error:
         fail(f"Stopped at this error; the statements before it were run: {error}")
-    if refusal is not None:
-        click.echo(f"-- What only doctor needs was not run: {shown(refusal)}")
-    count = sum(refusal is None or each.database is None for each in plan.statements)
+    for database, refusal in refusals.items():
+        click.echo(f"-- Not run in {database}, and may be left out: {shown(refusal)}")
+    count = sum(each.database not in refusals for each in plan.statements)
     click.echo(f"-- {count} statements were run. Check them with tailrace doctor.")
 
 

@@ -9,9 +9,13 @@ from tailrace_publisher.errors import PermissionMissing, SourceError
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.ports import Connection
 
-_NOT_THERE: Final = frozenset({195, 207, 208, 2812, 4121, 50900})
-"""No such function, column, object, procedure: another version or kind of server. 50900 is the
-embedded server's word for what it has not."""
+_NOT_THERE: Final = frozenset({195, 207, 208, 2812, 4121, 40508, 40515, 50900})
+"""No such function, column, object, procedure: another version or kind of server. Azure SQL
+Database refuses USE (40508) and names of other databases (40515). 50900 is the embedded server's
+word for what it has not.
+
+See: Database engine events and errors.
+"""
 
 
 @dataclass(slots=True)

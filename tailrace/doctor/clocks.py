@@ -22,7 +22,7 @@ _WHY: Final = "lags in seconds and as_of(time=...) are wrong by as much; order a
 
 
 def look_at_server_clock(source: Source) -> Iterator[Finding]:
-    """Compare the server's clock with this machine's."""
+    """Compare the server's clock with this machine's. See: SYSUTCDATETIME (Transact-SQL)."""
     before = time.time()
     row = source.row("clock", "SELECT SYSUTCDATETIME()")
     if row is not None:

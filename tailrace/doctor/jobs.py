@@ -1,5 +1,9 @@
 """The capture and cleanup jobs: do they keep up, and do they leave enough time.
 
+See: dbo.cdc_jobs (Transact-SQL); Change data capture (CDC) with Azure SQL Database, customization;
+sys.dm_cdc_errors (Transact-SQL); cdc.lsn_time_mapping (Transact-SQL). Inferred: cdc.cdc_jobs has
+the columns of the table of msdb.
+
 https://learn.microsoft.com/sql/relational-databases/track-changes/administer-and-monitor-change-data-capture-sql-server
 """
 
@@ -16,8 +20,19 @@ from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.options.cleanup import CleanupConfig
 from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_publisher.source.log.scan_sessions import Sessions, scan_sessions
+from tailrace_publisher.source.log.server_kind import ServerKind, server_kind
 
 _JUDGE: Final = Judge(Part.CAPTURE)
+_TABLE: Final = {False: "msdb.dbo.cdc_jobs", True: "cdc.cdc_jobs"}
+"""By whether it is a single database, as of Azure SQL Database, which has no msdb."""
+_COLUMNS: Final = "job_type, maxtrans, maxscans, continuous, pollinginterval, retention"
+# See: dbo.cdc_jobs. Inferred: has cdc.cdc_jobs of Azure SQL Database the same columns?
+_SETTINGS: Final = {
+    False: f"SELECT {_COLUMNS} FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID()",
+    True: f"SELECT {_COLUMNS} FROM cdc.cdc_jobs",
+}
+_INTERVAL_S: Final = {False: 5, True: 20}
+"""Seconds between scans: the default of the jobs, and what Azure's scheduler always has."""
 _BUSY: Final = 0.5
 """Share of what the capture job can take from which on a peak may be too much for it."""
 _SILENT_SCANS: Final = 10
@@ -38,32 +53,35 @@ def look_at_jobs(
     Args:
         lag: lag of the topics; None while nothing is published, or if it is not known.
     """
-    rows = source.rows(
-        "msdb.dbo.cdc_jobs",
-        "SELECT job_type, maxtrans, maxscans, continuous, pollinginterval, retention"
-        " FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID()",
-    )
+    # See: dbo.cdc_jobs, permissions
+    kind = server_kind(source.connection)
+    rows = source.rows(_TABLE[kind.is_single_database], _SETTINGS[kind.is_single_database])
     if rows is None:
+        user = quote_name(source.user)
         yield _JUDGE.warning(
             "jobs",
-            "msdb.dbo.cdc_jobs cannot be read",
+            f"{_TABLE[kind.is_single_database]} cannot be read",
             "what the capture job can take, and how long change rows are kept, is not known",
             Fix(
-                "USE msdb; CREATE USER"
-                f" {quote_name(source.user)} FOR LOGIN {quote_name(source.user)};"
-                f" GRANT SELECT ON dbo.cdc_jobs TO {quote_name(source.user)}"
+                f"GRANT SELECT ON cdc.cdc_jobs TO {user}"
+                if kind.is_single_database
+                else f"USE msdb; CREATE USER {user} FOR LOGIN {user};"
+                f" GRANT SELECT ON dbo.cdc_jobs TO {user}"
             ),
         )
     jobs: dict[str, Any] = {str(row[0]): row for row in rows or ()}
     if rows is not None:
-        yield from _capture(source, jobs.get("capture"))
+        yield from _capture(source, jobs.get("capture"), kind)
     capture = jobs.get("capture")
-    yield from _sessions(source, int(capture[4]) if capture else 5)
+    interval_s = int(capture[4] or 0) if capture else 0
+    yield from _sessions(source, interval_s or _INTERVAL_S[kind.is_single_database])
     if rows is not None:
         yield from _cleanup(jobs.get("cleanup"), lag, cleanup)
 
 
-def _capture(source: Source, job: Any | None) -> Iterator[Finding]:
+def _capture(source: Source, job: Any | None, kind: ServerKind) -> Iterator[Finding]:
+    # See: sys.sp_cdc_add_job; sys.sp_cdc_change_job. Inferred: does NULL in maxtrans or maxscans
+    # stand for the server's own limit?
     if job is None:
         yield _JUDGE.problem(
             "capture job",
@@ -74,8 +92,14 @@ def _capture(source: Source, job: Any | None) -> Iterator[Finding]:
         )
         return
     _, maxtrans, maxscans, continuous, interval, _ = job
+    if maxtrans is None or maxscans is None:
+        yield _JUDGE.ok("capture job", "its limits are not set, so the server's own hold")
+        return
+    interval = int(interval or 0)
     text = f"up to {maxtrans} transactions x {maxscans} scans, every {interval} s"
-    if not continuous:
+    if kind.is_single_database:  # the scheduler's interval cannot be set, nor whether it goes on
+        interval, text = _INTERVAL_S[True], f"up to {maxtrans} transactions x {maxscans} scans"
+    elif not continuous:
         yield _JUDGE.warning(
             "capture job",
             "runs once each time that it is started (continuous = 0)",
@@ -91,19 +115,33 @@ def _capture(source: Source, job: Any | None) -> Iterator[Finding]:
             "capture job",
             f"{text}: {ceiling:.0f} a second at most, and the last hour had {rate:.0f}",
             "a peak above what it can take makes it late, and the log grows meanwhile",
-            Fix(
-                f"EXEC sys.sp_cdc_change_job @job_type = N'capture', @maxtrans = {wanted};"
-                " EXEC sys.sp_cdc_stop_job @job_type = N'capture';"
-                " EXEC sys.sp_cdc_start_job @job_type = N'capture'"
-            ),
+            Fix(_more_transactions(wanted, kind)),
         )
         return
     now = "" if rate is None else f"; the last hour had {rate:.1f}"
     yield _JUDGE.ok("capture job", f"{text}: {ceiling:.0f} a second at most{now}")
 
 
+def _more_transactions(maxtrans: int, kind: ServerKind) -> str:
+    """Return the statements that raise the limit of transactions.
+
+    See: sys.sp_cdc_change_job (Transact-SQL); Change data capture (CDC) with Azure SQL Database,
+    customization; Using change data capture for Amazon RDS for SQL Server, Multi-AZ instances.
+    """
+    change = f"EXEC sys.sp_cdc_change_job @job_type = N'capture', @maxtrans = {maxtrans}"
+    if kind.is_single_database:
+        return change
+    if kind.is_rds:  # a failover creates the jobs again, with these settings
+        change += f"; EXEC rdsadmin.dbo.rds_set_configuration 'cdc_capture_maxtrans', {maxtrans}"
+    return (
+        f"{change}; EXEC sys.sp_cdc_stop_job @job_type = N'capture';"
+        " EXEC sys.sp_cdc_start_job @job_type = N'capture'"
+    )
+
+
 def _transactions_per_s(source: Source) -> float | None:
     """Transactions with captured changes in the last hour that there is, a second."""
+    # See: cdc.lsn_time_mapping, tran_id 0x00
     row = source.row(
         "cdc.lsn_time_mapping",
         "SELECT COUNT(*), DATEDIFF(second, MIN(tran_end_time), MAX(tran_end_time))"
@@ -116,6 +154,7 @@ def _transactions_per_s(source: Source) -> float | None:
 
 
 def _sessions(source: Source, interval_s: int) -> Iterator[Finding]:
+    # See: the page of sys.dm_cdc_errors; sys.dm_cdc_log_scan_sessions, permissions
     try:
         sessions = scan_sessions(source.connection)
     except PermissionMissing as error:
@@ -142,6 +181,7 @@ def _sessions(source: Source, interval_s: int) -> Iterator[Finding]:
 
 
 def _liveness(sessions: Sessions, interval_s: int) -> Iterator[Finding]:
+    # See: sys.dm_cdc_log_scan_sessions, remarks; sys.sp_cdc_start_job
     age, late = scan_age_s(sessions), latency_s(sessions)
     if not sessions.newest_first:
         yield _JUDGE.warning(
@@ -170,6 +210,7 @@ def _liveness(sessions: Sessions, interval_s: int) -> Iterator[Finding]:
 
 
 def _cleanup(job: Any | None, lag: timedelta | None, cleanup: CleanupConfig) -> Iterator[Finding]:
+    # See: sys.sp_cdc_add_job; sys.sp_cdc_change_job, @retention in minutes
     if job is None:
         yield _JUDGE.warning(
             "cleanup job",
@@ -177,6 +218,9 @@ def _cleanup(job: Any | None, lag: timedelta | None, cleanup: CleanupConfig) -> 
             "change tables grow for ever",
             Fix("EXEC sys.sp_cdc_add_job @job_type = N'cleanup'"),
         )
+        return
+    if job[5] is None:
+        yield _JUDGE.ok("cleanup job", "its retention is not set, so the server's own holds")
         return
     minutes = int(job[5])
     kept = timedelta(minutes=minutes)

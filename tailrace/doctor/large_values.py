@@ -24,6 +24,7 @@ _COLUMNS: Final = (
     # image, text, ntext and xml; -1 is what varchar(max) and its like have.
     " WHERE c.max_length = -1 OR c.system_type_id IN (34, 35, 99, 241)"
 )
+"""See: cdc.captured_columns (Transact-SQL); sys.columns (Transact-SQL)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class LargeValues:
 def large_values(source: Source, config: PublisherConfig) -> LargeValues:
     """Ask the source; nothing is known of what the login may not see.
 
-    https://learn.microsoft.com/sql/database-engine/configure-windows/configure-the-max-text-repl-size-server-configuration-option
+    See: Configure the max text repl size Server Configuration Option.
 
     Raises:
         SourceError: the server did not answer.

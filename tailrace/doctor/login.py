@@ -1,6 +1,10 @@
 """The login: may it do what the publisher does, and how much more.
 
-What is judged are effective permissions (HAS_PERMS_BY_NAME), however they were given.
+What is judged are effective permissions (HAS_PERMS_BY_NAME), however they were given. Views whose
+permission depends on version and edition are queried instead.
+
+See: HAS_PERMS_BY_NAME (Transact-SQL); IS_SRVROLEMEMBER and IS_MEMBER (Transact-SQL).
+
 https://learn.microsoft.com/sql/t-sql/functions/has-perms-by-name-transact-sql
 """
 
@@ -11,13 +15,15 @@ from typing import Final
 
 from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_publisher.errors import SourceError
+from tailrace_publisher.errors import PermissionMissing, SourceError
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.source.catalog.capture_catalog import METADATA_TABLES
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_name
+from tailrace_publisher.source.log.log_end import LOG_END
 from tailrace_publisher.source.log.queries import is_owner, is_read_only
+from tailrace_publisher.source.log.server_kind import server_kind
 
 _JUDGE: Final = Judge(Part.LOGIN)
 _READS_CDC: Final = "HAS_PERMS_BY_NAME(N'cdc', N'SCHEMA', N'SELECT')"
@@ -63,17 +69,17 @@ def look_at_login(source: Source, owner_for: str = "") -> Iterator[Finding]:
     Args:
         owner_for: options for which it needs db_owner; empty if it only reads.
     """
+    # See: the page of IS_SRVROLEMEMBER; IS_MEMBER; HAS_PERMS_BY_NAME
     user = quote_name(source.user)
     by_function = source.read_mode is ReadMode.FUNCTION
     row = source.row(
         "permissions",
         f"SELECT {_READS_METADATA if by_function else _READS_CDC},"
-        " HAS_PERMS_BY_NAME(DB_NAME(), N'DATABASE', N'VIEW DATABASE STATE'),"
         " IS_SRVROLEMEMBER(N'sysadmin'), IS_MEMBER(N'db_owner')",
     )
     if row is None:
         return
-    reads_cdc, sees_state, is_sysadmin, is_db_owner = row
+    reads_cdc, is_sysadmin, is_db_owner = row
     if reads_cdc == 0 and by_function:
         yield _JUDGE.problem(
             source.user,
@@ -88,12 +94,13 @@ def look_at_login(source: Source, owner_for: str = "") -> Iterator[Finding]:
             "the change tables and their catalog are there",
             Fix(f"GRANT SELECT ON SCHEMA::cdc TO {user}; or source.read_mode: function"),
         )
-    if not sees_state:
+    refusal = _refused_log_end(source)
+    if refusal is not None:
         yield _JUDGE.warning(
             source.user,
-            "may not see the database's state",
-            "a stopped capture job looks like a quiet database",
-            Fix(f"GRANT VIEW DATABASE STATE TO {user}"),
+            f"may not see the end and the use of the log ({refusal})",
+            "snapshots wait by the server's clock, and nobody forecasts a full log",
+            Fix(server_kind(source.connection).grant_log_right(user)),
         )
     if owner_for and is_db_owner:
         yield _JUDGE.warning(
@@ -109,9 +116,10 @@ def look_at_login(source: Source, owner_for: str = "") -> Iterator[Finding]:
             "the publisher only reads: anyone who gets its password may do anything",
             Fix("tailrace grants --user <a login of its own> prints what is enough"),
         )
-    elif reads_cdc and sees_state:
+    elif reads_cdc:
         what = "the catalog of capture instances" if by_function else "schema cdc"
-        yield _JUDGE.ok(source.user, f"reads {what} and sees the database's state")
+        log = "" if refusal is not None else " and sees the log's end"
+        yield _JUDGE.ok(source.user, f"reads {what}{log}")
     unseen = source.rows(
         "source tables",
         "SELECT DISTINCT s.name, t.name FROM cdc.change_tables AS c JOIN sys.tables AS t ON"
@@ -126,3 +134,18 @@ def look_at_login(source: Source, owner_for: str = "") -> Iterator[Finding]:
             "its initial snapshot reads it",
             Fix(f"GRANT SELECT ON {quote_name(str(schema))}.{quote_name(str(table))} TO {user}"),
         )
+
+
+def _refused_log_end(source: Source) -> str | None:
+    """Return why the login may not see the log's end; None if it may, or the server has none.
+
+    See: sys.dm_db_log_stats (Transact-SQL), permissions, by version.
+    """
+    try:
+        source.connection.query(LOG_END)
+    except PermissionMissing as error:
+        return str(error)
+    except SourceError as error:
+        if error.retryable:
+            raise
+    return None

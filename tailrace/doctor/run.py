@@ -20,7 +20,6 @@ from tailrace.doctor.clocks import (
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace.doctor.jobs import look_at_jobs
 from tailrace.doctor.large_values import LargeValues, large_values
-from tailrace.doctor.log_valve import look_at_valve
 from tailrace.doctor.login import look_at_login, look_at_primary
 from tailrace.doctor.running import look_at_running
 from tailrace.doctor.server import look_at_server
@@ -88,7 +87,6 @@ def examine(settings: Settings) -> Iterator[Finding]:
 def _at_the_source(source: Source, config: PublisherConfig) -> Iterator[Finding]:
     looks: Iterable[tuple[Part, Callable[[], Iterator[Finding]]]] = (
         (Part.SERVER, lambda: look_at_server(source)),
-        (Part.SERVER, lambda: look_at_valve(source, config)),
         (Part.CAPTURE, lambda: look_at_jobs(source, _lag(config), config.cleanup)),
         (Part.TABLES, lambda: look_at_tables(source, config)),
         (Part.LOGIN, lambda: look_at_login(source, _owner_for(config))),

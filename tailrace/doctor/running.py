@@ -44,7 +44,7 @@ def look_at_running(settings: Settings) -> Iterator[Finding]:
         )
         return
     # Capture job and cleanup are judged by their own part, which names the fix.
-    of_its_own = replace(facts, capture_age_s=0.0, until_loss_s=None)
+    of_its_own = replace(facts, capture_age_s=0.0, capture_error=None, until_loss_s=None)
     seen = list(findings(of_its_own))
     for found in seen:
         judged = _JUDGE.problem if found.state is State.BAD else _JUDGE.warning

@@ -5,7 +5,6 @@ What keeps a table from being published is what the publisher itself checks at i
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,15 +12,17 @@ from tailrace.doctor.asking import Source
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.checks.preflight import check_source
-from tailrace_publisher.errors import PermissionMissing, PreflightError
+from tailrace_publisher.daemon.checks.table_problems import refuses_first_start
+from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.source.catalog import capture_catalog as catalog
+from tailrace_publisher.source.catalog.added_columns import CAPTURES_ALL, Uncaptured
 from tailrace_publisher.source.catalog.capture_tsql import CaptureOptions, enable_table
-from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, by_table
-from tailrace_publisher.source.catalog.next_instance import rotation_statements
+from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog
+from tailrace_publisher.source.catalog.next_instance import next_name, rotation_statements
 from tailrace_publisher.source.catalog.partitions import captured_partitions, partitioned
+from tailrace_publisher.source.catalog.table_instances import TableInstances, by_table
 from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_publisher.source.log.queries import is_cdc_enabled
 from tailrace_schemas.topics.topic_names import TableName
@@ -36,17 +37,20 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
     """Judge the tables that the configuration selects."""
     if not is_cdc_enabled(source.connection):
         return  # which the server's part says
-    known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
+    known = KnownCatalog.of(config)
     try:
         problems, captured = check_source(config, source.connection, known)
     except PreflightError as error:
         for text in error.problems:
             yield _JUDGE.problem("tables", text, "nothing is published while this is so")
         return
+    chosen = {i.table for i in captured.instances if config.tables.selects(i.table)}
+    is_refused = refuses_first_start(problems, chosen)
     for problem in problems:
         name = f"{problem.table.schema}.{problem.table.table}"
         later = "continue with its changes" if problem.is_of_snapshot else "leave the table out"
-        why = f"the first start is refused; later ones {later}"
+        first = "is refused" if is_refused else "leaves the table out"
+        why = f"a first start {first}; later ones {later}"
         yield _JUDGE.problem(name, problem.text, why)
     yield from _not_captured(source, config)
     selected = [
@@ -55,18 +59,19 @@ def look_at_tables(source: Source, config: PublisherConfig) -> Iterator[Finding]
     by_name = by_table(selected)
     yield _JUDGE.ok("tables", f"{len(by_name)} captured and selected")
     yield from _keyless(by_name)
+    yield from _in_other_collations(by_name)
     yield from _left_out(source, by_name, config, captured)
     yield from _switchable(source, selected)
     yield from _at_the_limit(by_name)
 
 
 def _not_captured(source: Source, config: PublisherConfig) -> Iterator[Finding]:
-    plain = {name.replace("\\", "").casefold() for name in config.tables.plain_names()}
+    named = {entry.replace("\\", "").casefold() for entry in config.tables.include}
     missing = sorted(
         (schema, table)
         for schema, table, is_captured in catalog.user_tables(source.connection)
         if not is_captured
-        and f"{schema}.{table}".casefold() not in plain  # which the start check names
+        and f"{schema}.{table}".casefold() not in named  # which the start check names
         and config.tables.selects(TableName(source.database, schema, table))
     )
     why = "its changes are not published, though tables.include matches it"
@@ -82,57 +87,78 @@ def _not_captured(source: Source, config: PublisherConfig) -> Iterator[Finding]:
         )
 
 
-def _keyless(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:
+def _keyless(tables: dict[TableName, TableInstances]) -> Iterator[Finding]:
     for name, instances in sorted(tables.items(), key=lambda item: str(item[0])):
-        if not instances[-1].key:
+        if not instances.newest.key:
             yield _JUDGE.warning(
                 f"{name.schema}.{name.table}",
-                "has neither a primary key nor a unique index",
-                "its events have no key, and its lake table is a list of changes instead of a copy",
+                "has no primary key or unique index that its change table holds",
+                "its events have no key, its lake table is a list of changes instead of a copy, and"
+                " values of a new column from before its capture instance are not re-read",
                 Fix(f"publisher.message_keys: {{{name.schema}.{name.table}: [<key columns>]}}"),
+            )
+
+
+def _in_other_collations(tables: dict[TableName, TableInstances]) -> Iterator[Finding]:
+    for name, instances in sorted(tables.items(), key=lambda item: str(item[0])):
+        collations = instances.newest.in_other_collations
+        if collations:
+            columns = ", ".join(f"{column} ({found})" for column, found in collations.items())
+            yield _JUDGE.warning(
+                f"{name.schema}.{name.table}",
+                f"columns {columns} are not in the database's collation",
+                "the capture process may store other characters than the table has, unless all are"
+                " ASCII: Microsoft lists it among the known issues with CDC",
+                Fix("make the columns nchar or nvarchar, or give them the database's collation"),
             )
 
 
 def _left_out(
     source: Source,
-    tables: dict[TableName, list[CaptureInstance]],
+    tables: dict[TableName, TableInstances],
     config: PublisherConfig,
     captured_now: Catalog,
 ) -> Iterator[Finding]:
     """Find tables whose newest capture instance lacks columns: added after it, or left out."""
-    try:
-        rows = source.connection.query(
-            "SELECT object_id, name FROM sys.columns WHERE object_id IN"
-            " (SELECT source_object_id FROM cdc.change_tables) ORDER BY object_id, column_id"
-        )
-    except PermissionMissing:
-        return
-    columns: defaultdict[int, list[str]] = defaultdict(list)
-    for object_id, name in rows:
-        columns[object_id].append(str(name))
     for table, instances in sorted(tables.items(), key=lambda item: str(item[0])):
-        newest = instances[-1]
-        captured = {column.name.casefold() for column in newest.columns}
-        missing = [c for c in columns[newest.source_object_id] if c.casefold() not in captured]
-        if not missing:
+        newest, name = instances.newest, f"{table.schema}.{table.table}"
+        if not newest.not_captured:
             continue
-        rotates = config.tables.schema_change_of(table) is SchemaChange.ROTATE
-        if rotates and captured_now.added.get(newest.object_id):
+        lacks = captured_now.uncaptured.get(newest.object_id, CAPTURES_ALL)
+        successor = next_name(newest.name, [other.name for other in captured_now.instances])
+        columns = _to_capture(newest, lacks)
+        if config.tables.schema_change_of(table) is SchemaChange.ROTATE and lacks.asked_for:
             create, drop = rotation_statements(source.connection, newest, captured_now)
-            fix = Fix(f"the running publisher does it (schema_change: rotate): {create}; {drop}")
+            fix = f"the running publisher does it (schema_change: rotate): {create}; {drop}"
+        elif columns:
+            fix = enable_table(table.schema, table.table, CaptureOptions(successor, columns))
         else:
-            options = CaptureOptions(f"{newest.name}_next")
-            fix = Fix(enable_table(table.schema, table.table, options))
+            fix = (
+                f"to publish them: tailrace enable {name} --capture-instance {successor} with a"
+                " --column for each column that is to be captured"
+            )
         yield _JUDGE.warning(
-            f"{table.schema}.{table.table}",
-            f"columns {', '.join(missing)} are not captured by {newest.name}",
+            name,
+            f"columns {', '.join(newest.not_captured.values())} are not captured by {newest.name}",
             "a column that was added later, or left out of @captured_column_list, is in no event",
-            fix,
+            Fix(fix),
         )
+
+
+def _to_capture(newest: CaptureInstance, lacks: Uncaptured) -> list[str]:
+    """Return the columns of a successor; empty if it gains none that may have been added later.
+
+    They are listed, so that no statement captures a column without naming it.
+    """
+    highest = max((column.column_id for column in newest.columns), default=0)
+    later = (name for number, name in sorted(newest.not_captured.items()) if number > highest)
+    gained = [n for n in later if not (n in lacks.added and n in lacks.left_out)]
+    return [*(c.name for c in newest.columns if c.in_source), *gained] if gained else []
 
 
 def _switchable(source: Source, selected: list[CaptureInstance]) -> Iterator[Finding]:
     """Partitioned tables that allow ALTER TABLE ... SWITCH."""
+    # See: sys.sp_cdc_enable_table, @allow_partition_switch
     found = partitioned(captured_partitions(source.connection), selected)
     for table, count in sorted(found.items(), key=str):
         yield _JUDGE.warning(
@@ -147,18 +173,18 @@ def _switchable(source: Source, selected: list[CaptureInstance]) -> Iterator[Fin
         )
 
 
-def _at_the_limit(tables: dict[TableName, list[CaptureInstance]]) -> Iterator[Finding]:
+def _at_the_limit(tables: dict[TableName, TableInstances]) -> Iterator[Finding]:
     for table, instances in sorted(tables.items(), key=lambda item: str(item[0])):
         if len(instances) < _INSTANCES_MAX:
             continue
-        oldest = instances[0].name
+        oldest = instances.oldest.name
         yield _JUDGE.warning(
             f"{table.schema}.{table.table}",
             f"has two capture instances, {' and '.join(i.name for i in instances)}",
             "SQL Server takes no third, so the next change of its columns cannot be captured",
             Fix(
                 "After the closed LSN in tailrace status has passed the start of"
-                f" {instances[-1].name}, disable the older instance:"
+                f" {instances.newest.name}, disable the older instance:"
                 f" EXEC sys.sp_cdc_disable_table @source_schema = {quote_text(table.schema)},"
                 f" @source_name = {quote_text(table.table)},"
                 f" @capture_instance = {quote_text(oldest)}"

@@ -21,7 +21,7 @@ class Statement:
 
     Attributes:
         secret: text in the statement that is never shown.
-        database: where it runs, if it is not the source's; it is for ``tailrace doctor`` then.
+        database: where it runs, if it is not the source's; it may be left out then.
     """
 
     sql: str
@@ -38,16 +38,18 @@ class Statement:
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be run, in this order; what is for ``tailrace doctor`` comes last.
+    """What is to be run, in this order; what may be left out comes last.
 
     Attributes:
         notes: what is to be known in addition.
         not_runnable: why they cannot be run as they are; None where they can.
+        has_use: whether USE changes the database there; not in Azure SQL Database (40508).
     """
 
     statements: list[Statement] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     not_runnable: str | None = None
+    has_use: bool = True
 
 
 def account_of(
@@ -64,20 +66,23 @@ def account_of(
 
 def script(plan: Plan, account: SourceConfig) -> Iterator[str]:
     """Return the lines of a plan as they are pasted: each statement in its database."""
+    # Each database by its own USE. See: USE (Transact-SQL)
     for database, statements in _by_database(plan, account):
-        yield f"USE {quote_name(database)};"
+        name = quote_name(database)
+        yield f"USE {name};" if plan.has_use else f"-- Connect to database {name}."
         yield from (statement.text for statement in statements)
 
 
-def run_plan(plan: Plan, account: SourceConfig) -> str | None:
-    """Run statements as a login, until one fails.
+def run_plan(plan: Plan, account: SourceConfig) -> dict[str, str]:
+    """Run statements as a login, until one in the source's database fails.
 
     Returns:
-        Why the statements for ``tailrace doctor`` were not run; None if all were.
+        Why statements that may be left out were not run, by database.
 
     Raises:
         SourceError: the typed reason of a failure of the others.
     """
+    refusals = {}
     for database, statements in _by_database(plan, account):
         try:
             with OdbcConnection(account.model_copy(update={"database": database})) as connection:
@@ -86,8 +91,8 @@ def run_plan(plan: Plan, account: SourceConfig) -> str | None:
         except (DatabaseUnknown, LoginRefused, PermissionMissing) as error:
             if statements[0].database is None:
                 raise
-            return str(error)
-    return None
+            refusals[database] = str(error)
+    return refusals
 
 
 def _by_database(plan: Plan, account: SourceConfig) -> Iterator[tuple[str, list[Statement]]]:

@@ -17,6 +17,7 @@ from tailrace.reading.tail import EventTail
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.log.queries import change_table
 from tailrace_publisher.source.log.start_lsn import at_server, map_time
@@ -47,10 +48,10 @@ def explain_commit(
     with OdbcConnection(config.source) as connection:
         instances = instances_of(config, connection, table)
         lsn = _first_commit(connection, instances, moment, config.source.time_zone)
-        hidden = hidden_columns(config, instances)
+        hidden = hidden_columns(config, connection, instances)
         which = ChangesAsked("[__$start_lsn] = ?", (lsn.to_bytes(),), changes_max)
         rows = [row for i in instances for row in change_rows(connection, i, which, hidden)]
-    found = Explanation(instances[-1].table, {})
+    found = Explanation(instances.newest.table, {})
     unique = {change.position: change for change in rows}
     found.changes = sorted(unique.values(), key=lambda change: change.position)[:changes_max]
     add_events(found, tail, config.topics)
@@ -58,10 +59,10 @@ def explain_commit(
 
 
 def _first_commit(
-    connection: Connection, instances: list[CaptureInstance], moment: Moment, zone: str | None
+    connection: Connection, instances: TableInstances, moment: Moment, zone: str | None
 ) -> Lsn:
     """The first commit at or after a moment that any of the change tables has."""
-    name = f"{instances[-1].table.schema}.{instances[-1].table.table}"
+    name = f"{instances.newest.table.schema}.{instances.newest.table.table}"
     first = moment.lsn
     if moment.time_ms is not None:
         time = datetime.fromtimestamp(moment.time_ms / 1000, UTC)

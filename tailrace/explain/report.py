@@ -27,7 +27,7 @@ def explanation_lines(found: Explanation, *, has_lake: bool) -> Iterator[str]:
     """
     yield f"{shown(f'{found.table.schema}.{found.table.table}')} {fields_text(found.key)}".rstrip()
     if found.key:
-        yield f"source now: {_row(found.now, 'no such row')}"
+        yield f"source now: {_row(found.now, 'no such row that the login sees')}"
     if not found.changes:
         yield "changes:    none that the change tables still hold"
     for change in found.changes:

@@ -29,6 +29,7 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_name, quote_table
+from tailrace_publisher.source.pages.column_values import server_text
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
@@ -96,7 +97,8 @@ def explain(
 ) -> Explanation:
     """Ask source, change tables and topic; the lake is asked by ``explain.lake``.
 
-    Columns that the options leave out, mask, cut or hash are not shown.
+    Columns that the options leave out, mask, cut or hash are not shown, nor those of which the
+    login reads masks.
 
     Args:
         key: as :func:`parse_key` takes it.
@@ -109,7 +111,7 @@ def explain(
     """
     with OdbcConnection(config.source) as connection:
         instances = instances_of(config, connection, table)
-        newest = instances[-1]
+        newest = instances.newest
         columns = newest.key
         if not columns:
             raise NotThere(
@@ -117,9 +119,9 @@ def explain(
                 " for its events (tailrace tail)"
             )
         found = Explanation(newest.table, parse_key(columns, key))
-        hidden = hidden_columns(config, instances)
+        hidden = hidden_columns(config, connection, instances)
         try:
-            found.now = _now(connection, newest.table, found.key, hidden)
+            found.now = _now(connection, newest, found.key, hidden)
         except SourceError as error:
             if not error.sqlstate.startswith(_DATA_EXCEPTION):
                 raise
@@ -139,8 +141,10 @@ def _where(key: Key) -> str:
 
 
 def _now(
-    connection: Connection, table: TableName, key: Key, hidden: Set[str]
+    connection: Connection, instance: CaptureInstance, key: Key, hidden: Set[str]
 ) -> Mapping[str, Any] | None:
+    table = instance.table
+    types = {column.name: column.type for column in instance.columns}
     names = [
         str(row[0])
         for row in connection.query(
@@ -149,9 +153,12 @@ def _now(
         )
         if str(row[0]) not in hidden
     ]
+    values = (
+        server_text(quote_name(name), types[name]) if name in types else quote_name(name)
+        for name in names
+    )
     rows = connection.query(
-        f"SELECT {', '.join(map(quote_name, names))} FROM {quote_table(table)} WHERE {_where(key)}",
-        *key.values(),
+        f"SELECT {', '.join(values)} FROM {quote_table(table)} WHERE {_where(key)}", *key.values()
     )
     return dict(zip(names, rows[0], strict=True)) if rows else None
 

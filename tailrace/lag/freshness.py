@@ -72,7 +72,8 @@ class Freshness:
         at_ms: the moment, milliseconds UTC.
         capture_s: lag of the capture job from the source's log, as the job reports it.
         retention_s: how long the source keeps change rows; None: the login may not see it.
-        capture_age_s: seconds since the capture job's newest scan; None likewise.
+        capture_age_s: seconds since the capture job's newest scan without an error; None likewise.
+        capture_error: the newest error, if its newest scan failed.
         published_ms: when the newest progress record was written, milliseconds UTC; None: none is.
         stages: the configured stages, in the order captured, topics, log, lake.
         tables: in the order of their names.
@@ -87,6 +88,7 @@ class Freshness:
     retention_s: float | None = None
     capture_age_s: float | None = None
     published_ms: int | None = None
+    capture_error: str | None = None
 
     @property
     def until_loss_s(self) -> float | None:
@@ -150,6 +152,7 @@ class FreshnessReader:
             None if source is None else source.retention_s,
             None if source is None else source.capture_age_s,
             None if topics is None else topics.published_ms,
+            None if source is None else source.capture_error,
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tailrace_publisher.daemon.session.capture_job_watch import latency_s, scan_age_s
+from tailrace_publisher.daemon.session.capture_job_watch import failed_scan, latency_s, scan_age_s
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
@@ -16,8 +16,8 @@ from tailrace_publisher.source.catalog import capture_catalog as catalog
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_publisher.source.log import queries
+from tailrace_publisher.source.log.cdc_jobs import retention_s
 from tailrace_publisher.source.log.commit_times import utc_offset_minutes
-from tailrace_publisher.source.log.retention import retention_s
 from tailrace_publisher.source.log.scan_sessions import scan_sessions
 from tailrace_schemas.position.lsn import Lsn, lsn_text
 from tailrace_schemas.topics.topic_names import TableName
@@ -54,7 +54,8 @@ class SourceState:
         max_lsn_ms: its time, milliseconds UTC.
         capture_latency_s: seconds by which the capture job lags the log; None if the login may not
             see it.
-        capture_age_s: seconds since its newest scan.
+        capture_age_s: seconds since its newest scan without an error.
+        capture_error: the newest error, if its newest scan failed.
         retention_s: how long the source keeps change rows; None: the login may not see it.
         times_ms: commit times of the requested LSNs, milliseconds UTC.
         waiting_ms: of the same LSNs: commit time of the first captured transaction after each.
@@ -68,6 +69,7 @@ class SourceState:
     newest: dict[TableName, Newest] = field(default_factory=dict)
     times_ms: dict[str, int] = field(default_factory=dict)
     waiting_ms: dict[str, int] = field(default_factory=dict)
+    capture_error: str | None = None
 
 
 def read_source(config: PublisherConfig, lsns: Sequence[str] = ()) -> SourceState:
@@ -87,7 +89,7 @@ def read_source(config: PublisherConfig, lsns: Sequence[str] = ()) -> SourceStat
             name = TableName(config.source.database, row.schema, row.table)
             if config.tables.selects(name):
                 tables.setdefault(name, []).append(row.instance)
-        latency, age = _capture(connection)
+        latency, age, error = _capture(connection)
         retention = retention_s(connection)
         newest = _newest_lsns(connection, [i for found in tables.values() for i in found])
         highest = queries.max_lsn(connection)
@@ -109,6 +111,7 @@ def read_source(config: PublisherConfig, lsns: Sequence[str] = ()) -> SourceStat
         of_table,
         times_ms,
         _utc_ms(waiting, offset),
+        error,
     )
 
 
@@ -119,13 +122,28 @@ def _utc_ms(times: Mapping[str, datetime], offset: timedelta) -> dict[str, int]:
     }
 
 
-def _capture(connection: Connection) -> tuple[float | None, float | None]:
+def _capture(connection: Connection) -> tuple[float | None, float | None, str | None]:
     try:
         sessions = scan_sessions(connection)
     except PermissionMissing:
-        return None, None
+        return None, None, None
     age = scan_age_s(sessions)
-    return finite(latency_s(sessions)), None if math.isinf(age) else age
+    error = None if failed_scan(sessions) is None else _newest_error(connection)
+    return finite(latency_s(sessions)), None if math.isinf(age) else age, error
+
+
+def _newest_error(connection: Connection) -> str:
+    """Return the newest error of the capture process.
+
+    It is in the view that needs the same permission as the sessions.
+
+    See: sys.dm_cdc_errors.
+    """
+    rows = connection.query(
+        "SELECT TOP (1) entry_time, error_number, error_message FROM sys.dm_cdc_errors"
+        " ORDER BY entry_time DESC"
+    )
+    return "".join(f"{at:%H:%M:%S} error {number}: {text}" for at, number, text in rows)
 
 
 def _newest_lsns(connection: Connection, instances: Sequence[str]) -> dict[str, str | None]:

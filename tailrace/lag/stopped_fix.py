@@ -14,7 +14,6 @@ _COMMAND: Final = re.compile(
 )
 _SNAPSHOT: Final = "tailrace snapshot"
 _MISSING: Final = "missing"
-_GIVEN_UP: Final = "CaptureGivenUp: "
 OF_SINK: Final = "sink: "
 """How a reason begins if the sink has stopped the table."""
 
@@ -36,8 +35,6 @@ class TableFix(NamedTuple):
 def fix_of(table: str, state: str, reason: str) -> TableFix:
     """Take the fix from a table's reason; a new snapshot is the last step of every other one."""
     runbook = "LakeTableStopped" if reason.startswith(OF_SINK) else "TableStopped"
-    if reason.startswith(_GIVEN_UP):
-        runbook = "CaptureGivenUp"
     fix = reason.partition(_FIX)[2].strip().rstrip(".")
     found = _COMMAND.search(fix or reason)
     if found is None and state == _MISSING:  # its snapshot begins as soon as it is captured

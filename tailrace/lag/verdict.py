@@ -16,6 +16,12 @@ from tailrace.lag.stopped_fix import TableFix
 
 CAPTURE_AGE_MAX_S: Final = 120.0
 """Age of the capture job's newest scan above which it counts as stopped."""
+KNOWN_AGE_MAX_S: Final = 420.0
+"""Age of the moment up to which the source is known above which nothing may be captured.
+
+The capture process marks the time every five minutes at least, also in a quiet database.
+See: cdc.lsn_time_mapping; Inferred: that a mark is written by the next scan after five minutes.
+"""
 LAG_MAX_S: Final = {"captured": 300.0, "topics": 60.0, "log": 300.0, "lake": 300.0}
 """Lag of each stage above which it is bad; the alert rules in compose/monitoring have the same."""
 _RECORD_AGE_MIN_S: Final = 30.0
@@ -92,7 +98,10 @@ class Facts:
         daemons: those that the configuration has.
         record_age_s: of the newest progress record of the slowest shard; None if none exists.
         heartbeat_s: how often an idle publisher writes one.
-        capture_age_s: seconds since the capture job's newest scan; None if it is not visible.
+        capture_age_s: seconds since the capture job's newest scan without an error; None if it is
+            not visible.
+        capture_error: the newest error of the capture process, if its newest scan failed.
+        known_age_s: age of the moment up to which all commits are published; None if not known.
         tables: how many are captured and selected.
         stopped: those that cannot continue, by name, each with its fix.
         unpublished: names of those that the publisher does not know.
@@ -111,6 +120,8 @@ class Facts:
     heartbeat_s: float
     capture_age_s: float | None
     tables: int
+    capture_error: str | None = None
+    known_age_s: float | None = None
     stopped: Mapping[str, TableFix] = field(default_factory=dict)
     unpublished: Sequence[str] = ()
     unread: int = 0
@@ -266,7 +277,14 @@ def _source(facts: Facts) -> Iterator[Finding]:
         sentence = "No table is captured and selected."
         yield Finding(State.WARN, sentence, "tailrace enable dbo.orders")
     age_s, left_s, kept_s = facts.capture_age_s, facts.until_loss_s, facts.retention_s
-    if age_s is None:
+    if facts.capture_error is not None:
+        yield Finding(
+            State.BAD,
+            f"The capture job's scans of the log fail: {facts.capture_error}".rstrip(". ") + ".",
+            "tailrace doctor",
+            "CaptureJobStalled",
+        )
+    elif age_s is None:
         yield Finding(
             State.WARN,
             "The login may not see whether the capture job runs: GRANT VIEW DATABASE STATE to it.",
@@ -280,6 +298,15 @@ def _source(facts: Facts) -> Iterator[Finding]:
             "tailrace doctor",
             "CaptureJobStalled",
         )
+    elif _stands_still(facts):
+        yield Finding(
+            State.BAD,
+            f"Nothing is known of the source's last {duration(facts.known_age_s or 0.0)}: the"
+            " capture job scans the log, but does not get on. In an availability group it waits for"
+            " each secondary: look for one that is down or suspended.",
+            "tailrace doctor",
+            "CaptureJobBehind",
+        )
     for forecast in near_forecasts(facts.figures):
         state = State.BAD if forecast.left_s < BAD_S else State.WARN
         sentence = forecast.sentence.format(duration(forecast.left_s))
@@ -292,6 +319,16 @@ def _source(facts: Facts) -> Iterator[Finding]:
             "tailrace doctor",
             "RetentionInDanger",
         )
+
+
+def _stands_still(facts: Facts) -> bool:
+    """Whether no captured change waits for the topics, and they still do not reach the present.
+
+    A publisher that is paused or silent is a reason of its own.
+    """
+    waits = any(stage.name == "topics" and stage.lag_s for stage in facts.stages)
+    is_moving = not waits and not facts.is_paused and not any(_record(facts))
+    return is_moving and (facts.known_age_s or 0.0) > KNOWN_AGE_MAX_S
 
 
 def _stage(stage: StageFact, problems: Mapping[str, str]) -> Iterator[Finding]:

@@ -17,6 +17,8 @@ def with_delta(store: LakeStore) -> Any:
 
     duck = duckdb.connect()
     try:
+        # It otherwise reads instants of INT96 as times in the machine's zone.
+        duck.execute("SET TimeZone = 'UTC'")
         for name in ("delta",) if store.s3 is None else ("delta", "httpfs", "aws"):
             _load(duck, name)
         if store.s3 is not None:

@@ -9,15 +9,16 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from tailrace.lake.errors import FeatureUnsupported
 from tailrace.lake.store import LakeStore
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.log.delta_query import query_engine
 from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.tables.described_table import Described, described_table
-from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable, table_path
+from tailrace_sink.tables.lake_table import PHYSICAL_NAME, Kind, LakeTable, table_path
 
 _SQL_TYPES: Final = {
     "byte": "TINYINT",
@@ -50,6 +51,12 @@ class FoldedTable:
         self.schema = _schema_of(found)
 
     @property
+    def _fields(self) -> list[dict[str, Any]]:
+        """The columns of Delta's log."""
+        fields: list[dict[str, Any]] = json.loads(self._delta.schema().to_json())["fields"]
+        return fields
+
+    @property
     def has_changed_columns(self) -> bool:
         """Whether every row is a change."""
         return "_cdc_changed" in self.schema.names
@@ -65,10 +72,9 @@ class FoldedTable:
         Raises:
             LakeTableChanged: somebody else changed columns or properties that the sink needs.
         """
-        fields = json.loads(self._delta.schema().to_json())["fields"]
         columns = (
             Described(of["name"], _sql_type(of["type"]), of["metadata"].get("comment"))
-            for of in fields
+            for of in self._fields
         )
         properties = self._delta.metadata().configuration
         return described_table(self._name, kind, columns, properties)
@@ -88,9 +94,8 @@ class FoldedTable:
         listed = ", ".join(_quoted(name) for name in names)
         with self._store.reading(self._delta.table_uri):
             try:
-                answer = (
-                    QueryBuilder().register("t", self._delta).execute(f"SELECT {listed} FROM t")
-                )
+                engine = query_engine().register("t", self._delta)
+                answer = engine.execute(f"SELECT {listed} FROM t")
                 found = pa.RecordBatchReader.from_stream(answer)
             except DeltaError as error:
                 if not _UNSUPPORTED.search(str(error)):
@@ -105,11 +110,9 @@ class FoldedTable:
         mapped or widened columns, partitions.
         """
         features = set(self._delta.protocol().reader_features or [])
-        properties = self._delta.metadata().configuration
-        mapping = properties.get(Feature.COLUMN_MAPPING.value, "none")
-        if features - {_VECTORS, "timestampNtz"} and mapping != "none":
-            return None
         if features - {_VECTORS, "timestampNtz", "columnMapping"}:
+            return None
+        if any(PHYSICAL_NAME in of["metadata"] for of in self._fields):
             return None
         if self._delta.metadata().partition_columns:
             return None

@@ -11,17 +11,17 @@ from typing import Final
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.checks.preflight import check_source
+from tailrace_publisher.daemon.checks.table_problems import refuses_first_start
 from tailrace_publisher.deliver.topics import data_spec
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
-from tailrace_publisher.source.catalog.capture_tsql import disable_table
 from tailrace_publisher.source.catalog.hidden_data import hidden_instances
-from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, by_table
+from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog
 from tailrace_publisher.source.catalog.next_instance import rotation_statements
 from tailrace_publisher.source.catalog.partitions import captured_partitions
+from tailrace_publisher.source.catalog.table_instances import TableInstances, by_table
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.options.sections import matches
 
@@ -70,12 +70,14 @@ class PublishPlan:
 
     Attributes:
         left_out: the reason by table.
-        problems: why a first start is refused.
+        problems: why a first start leaves tables out, or is refused.
+        is_refused: whether it is refused.
     """
 
     tables: Sequence[PlannedTable]
     left_out: Mapping[str, str]
     problems: Sequence[str]
+    is_refused: bool = False
 
     @property
     def snapshot_s(self) -> float:
@@ -90,7 +92,7 @@ def plan_publish(config: PublisherConfig, connection: Connection) -> PublishPlan
         PreflightError: nothing can be published; names the fix.
         SourceError: the server did not answer.
     """
-    known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
+    known = KnownCatalog.of(config)
     problems, captured = check_source(config, connection, known)
     published = by_table(i for i in captured.instances if config.tables.selects(i.table))
     sizes = _Sizes.read(connection)
@@ -100,14 +102,18 @@ def plan_publish(config: PublisherConfig, connection: Connection) -> PublishPlan
             notes=[
                 *planned.notes,
                 *_of_rotation(config, connection, captured, name),
-                *_of_valve(config, published, name),
             ],
         )
         for name in sorted(published, key=str)
         for planned in [_planned(config, name, published[name], sizes)]
     ]
     left_out = _left_out(config, connection)
-    return PublishPlan(tables, left_out, [problem.text for problem in problems])
+    return PublishPlan(
+        tables,
+        left_out,
+        [problem.text for problem in problems],
+        is_refused=refuses_first_start(problems, set(published)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +131,9 @@ class _Sizes:
 
 
 def _planned(
-    config: PublisherConfig, name: TableName, instances: Sequence[CaptureInstance], sizes: _Sizes
+    config: PublisherConfig, name: TableName, instances: TableInstances, sizes: _Sizes
 ) -> PlannedTable:
-    newest = instances[-1]
+    newest = instances.newest
     rows = sizes.rows.get(newest.source_object_id)
     size = sizes.bytes.get(newest.source_object_id)
     try:
@@ -184,26 +190,9 @@ def _of_rotation(
     """Return what rotation runs at the next change of a table's columns."""
     if config.tables.schema_change_of(name) is not SchemaChange.ROTATE:
         return []
-    newest = by_table(captured.instances)[name][-1]
+    newest = by_table(captured.instances)[name].newest
     statements = rotation_statements(connection, newest, captured)
     return [f"After a change of its columns, schema_change: rotate runs: {'; '.join(statements)}"]
-
-
-def _of_valve(
-    config: PublisherConfig, published: Mapping[TableName, list[CaptureInstance]], name: TableName
-) -> list[str]:
-    """Return what the valve of the log runs when it gives up a table."""
-    valve = config.source.log_valve
-    order = valve.order_of(published)
-    if name not in order:
-        return []
-    of_table = name.schema, name.table
-    statements = [disable_table(*of_table, instance.name) for instance in published[name]]
-    return [
-        f"While the log is {valve.at_percent:g} % full and waits for the capture process,"
-        f" source.log_valve gives up its capture, as table {order.index(name) + 1} of"
-        f" {len(order)}: {'; '.join(statements)}"
-    ]
 
 
 def _left_out(config: PublisherConfig, connection: Connection) -> dict[str, str]:

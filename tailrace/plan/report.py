@@ -24,6 +24,7 @@ def as_json(plan: PublishPlan) -> str:
         "tables": [asdict(table) for table in plan.tables],
         "left_out": [{"table": t, "reason": reason} for t, reason in plan.left_out.items()],
         "problems": plan.problems,
+        "is_refused": plan.is_refused,
         "snapshot_s": plan.snapshot_s,
         "assumed": {"rows_per_s": ROWS_PER_S, "bytes_per_s": BYTES_PER_S},
     }
@@ -47,8 +48,10 @@ def as_text(plan: PublishPlan) -> Iterator[str]:
         yield shown(f"Left out ({len(names)}), {reason}: {_named(names)}")
     for problem in plan.problems:
         yield shown(f"Problem: {problem}", lines=True)
-    if plan.problems:
+    if plan.is_refused:
         yield "A first start is refused until these problems are fixed."
+    elif plan.problems:
+        yield "A first start leaves out the tables with these problems until they are fixed."
 
 
 def _of_table(table: PlannedTable) -> Iterator[str]:

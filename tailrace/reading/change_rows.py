@@ -10,9 +10,12 @@ from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.encode.columns.value_hash import rules_of
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.catalog.instances import by_table, read_catalog
+from tailrace_publisher.source.catalog.hidden_data import hidden_data
+from tailrace_publisher.source.catalog.instances import read_catalog
+from tailrace_publisher.source.catalog.table_instances import TableInstances, by_table
 from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_publisher.source.log.queries import change_table
+from tailrace_publisher.source.pages.column_values import server_text
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import meant_by, told_apart
@@ -43,7 +46,7 @@ class ChangesAsked:
 
 def instances_of(
     config: PublisherConfig, connection: Connection, table: tuple[str, str]
-) -> list[CaptureInstance]:
+) -> TableInstances:
     """The capture instances of a table, oldest first.
 
     Args:
@@ -64,10 +67,23 @@ def instances_of(
     raise NotThere(f"table {'.'.join(table)} is not captured: there are {there or 'none'}")
 
 
-def hidden_columns(config: PublisherConfig, instances: Iterable[CaptureInstance]) -> set[str]:
-    """Names of the columns that the options leave out, mask, cut or hash."""
-    rules = rules_of(config.columns)
-    return {c.name for i in instances for c in i.columns if rules.changes(i, c)}
+def hidden_columns(
+    config: PublisherConfig, connection: Connection, instances: Iterable[CaptureInstance]
+) -> set[str]:
+    """Names of the columns that are not shown as they are.
+
+    The options leave them out, mask, cut or hash them, or the login reads masks of them in the
+    table or in a change table.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    rules, masked = rules_of(config.columns), hidden_data(connection).masked
+    found = {c.name for i in instances for c in i.columns if rules.changes(i, c)}
+    for instance in instances:
+        for object_id in (instance.source_object_id, instance.object_id):
+            found.update(masked.get(object_id, ()))
+    return found
 
 
 def change_rows(
@@ -78,13 +94,15 @@ def change_rows(
     Raises:
         SourceError: the server did not answer, or refuses a parameter.
     """
-    captured = [column.name for column in instance.columns if column.name not in hidden]
+    shown = [column for column in instance.columns if column.name not in hidden]
+    captured = [column.name for column in shown]
+    values = ", ".join(server_text(quote_name(column.name), column.type) for column in shown)
     command_id = "[__$command_id]" if instance.ordered_by_command_id else "0"
     columns = ["[__$start_lsn]", *[command_id][: instance.ordered_by_command_id], "[__$seqval]"]
     order = ", ".join(f"{name} DESC" if which.is_newest_first else name for name in columns)
     rows = connection.query(
         f"SELECT TOP (?) [__$start_lsn], {command_id}, [__$seqval], [__$operation],"
-        f" {', '.join(map(quote_name, captured))} FROM {change_table(instance.name)}"
+        f" {values} FROM {change_table(instance.name)}"
         f" WHERE [__$operation] <> {int(Operation.UPDATE_BEFORE)} AND {which.condition}"
         f" ORDER BY {order}",
         which.at_most,

@@ -57,7 +57,7 @@ SOURCE: Final = {
     "connector": "Always `sqlserver`.",
     "name": "Option `server_name`; the prefix by default.",
     "ts_ms": f"Commit time, {_MS}. Of `r` events, patches and repairs: when the row was read.",
-    "snapshot": "Null for a change; else `true`, `last`, `patch`, `compensation` or `repair`.",
+    "snapshot": "Null for a change; else `true`, `last`, `patch` or `repair`.",
     "db": "Database, as SQL Server spells it.",
     "schema": "Schema of the table.",
     "table": "Table.",

@@ -18,7 +18,6 @@ EXAMPLES: Final[dict[str, Any]] = {
     "source.user": "tailrace",
     "source.password_file": "/run/secrets/sqlserver",
     "source.time_zone": "W. Europe Standard Time",
-    "log_valve.tables": [r"dbo\.audit", r"staging\..*"],
     "source.driver": "ODBC Driver 18 for SQL Server",
     "source.odbc": {"MultiSubnetFailover": "Yes"},
     "kafka.bootstrap": "k1.example.net:9092,k2.example.net:9092",

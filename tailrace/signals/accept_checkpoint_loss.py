@@ -60,11 +60,11 @@ def _lost(config: PublisherConfig, shards: list[DatabaseTopics]) -> list[Publish
     lost: list[Published] = []
     has_one = False
     for topics in shards:
-        if names.offsets in existing and read_checkpoints(topics, wait_s).database is not None:
-            has_one = True
-        elif names.progress in existing:
-            published = newest_published(topics, wait_s)
-            lost += [] if published is None else [published]
+        own = read_checkpoints(topics, wait_s).database if names.offsets in existing else None
+        published = newest_published(topics, wait_s) if names.progress in existing else None
+        if published is not None and (own is None or published.is_after(own)):
+            lost.append(published)
+        has_one |= own is not None
     if lost:
         return lost
     if has_one:

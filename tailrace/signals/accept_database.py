@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.reading.event_text import time_text
-from tailrace_schemas.position.change_position import Operation
 
 if TYPE_CHECKING:
     from tailrace_publisher.daemon.offline.accept_database import Compared, ComparedShard
     from tailrace_publisher.daemon.offline.lost_history import LostEvents, LostHistory
-
-_OPERATIONS: Final = (Operation.INSERT, Operation.UPDATE_AFTER, Operation.DELETE)
 
 
 def comparison(database: str, compared: Compared) -> Iterator[str]:
@@ -36,21 +33,18 @@ def _of_shard(database: str, compared: Compared, shard: ComparedShard) -> Iterat
     if lost.overwritten:
         tables = ", ".join(sorted(map(str, lost.overwritten)))
         yield f"Changed in this database up to {lost.through}, which is not published: {tables}"
-    for table, found in shard.compensations.items():
-        inserted, updated, deleted = map(found.count, _OPERATIONS)
-        yield (
-            f"Compensation of {table}: {inserted:,} rows inserted, {updated:,} updated,"
-            f" {deleted:,} deleted"
-        )
+    if lost.cleaned:
+        tables = ", ".join(sorted(map(str, lost.cleaned)))
+        yield f"Changed in this database after {lost.kept}, or not: cleanup went past it: {tables}"
     for table, reason in sorted(shard.refused.items(), key=str):
-        yield f"Not compensated: {table}, because {reason}"
+        yield f"Not repaired: {table}, because {reason}"
 
 
 def _kept(lost: LostHistory) -> str:
     if lost.kept is None:
         return "It has none of the published commits that the progress topic still names."
     time = time_text(lost.kept_ms) or "at an unknown time"
-    if lost.is_proven:
+    if lost.has_kept:
         return f"It has the published commits up to {lost.kept} ({time})."
     return (
         f"It lacks all published commits after {lost.kept} ({time}). Whether it has the earlier"
@@ -67,10 +61,18 @@ def _told(events: LostEvents) -> str:
 def outcome(compared: Compared, *, is_accepted: bool, snapshots: bool) -> Iterator[str]:
     """Yield the lines that show what was done, or what would be."""
     tables = ", ".join(map(str, compared.again))
+    repaired = ", ".join(
+        sorted({str(table) for shard in compared.shards for table in shard.repaired})
+    )
     verb = "takes" if is_accepted else "would take"
-    if compared.concerned and not tables:
-        published = "are" if is_accepted else "would be"
-        yield f"The compensations {published} published, so no table is read again."
+    if repaired:
+        reads = "reads" if is_accepted else "would read"
+        yield (
+            f"The next start of the publisher {reads} the rows of {repaired} that may differ. Until"
+            " it logs lost_rows_repaired, cuts of them may mix both histories."
+        )
+    if repaired and not tables:
+        yield "No table is read as a whole."
     elif not tables:
         yield f"No table {'differs' if is_accepted else 'would differ'}, so none is read again."
     elif snapshots:

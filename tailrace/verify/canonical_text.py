@@ -16,15 +16,15 @@ What the lake holds by design of a value decides its text:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tailrace_publisher.change.instance import CapturedColumn
 from tailrace_publisher.snapshot.key_text import typed_parameter
 from tailrace_publisher.source.connection.quoting import quote_name
-from tailrace_publisher.source.pages.page_statements import value_expression
-from tailrace_schemas.events.column_types import ColumnType
+from tailrace_publisher.source.pages.column_values import source_value
+from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn
 from tailrace_schemas.events.transforms import TransformKind
 from tailrace_sink.tables.lake_table import quote
@@ -72,6 +72,9 @@ _FORMS: Final = {
 """By type: T-SQL and Spark SQL. Styles are those of CONVERT:
 https://learn.microsoft.com/sql/t-sql/functions/cast-and-convert-transact-sql"""
 
+_ARGUMENTS_MAX: Final = 200
+"""Arguments of one CONCAT; it takes 254."""
+
 ROW_HASH_BYTES: Final = 16
 """The first bytes of a SHA-256: by chance, no two of 10^12 rows share them."""
 
@@ -83,6 +86,7 @@ class CanonicalColumn:
     Attributes:
         source: T-SQL expression, an nvarchar.
         lake: Spark SQL expression, a string.
+        lake_type: the lake's type of the source's values; empty if text of any type is compared.
         is_free: whether the text may have any characters.
         is_hidden: whether values are masked, cut or hashed by the options.
         is_presence: whether only NULL or not is compared.
@@ -94,6 +98,7 @@ class CanonicalColumn:
     is_free: bool = False
     is_hidden: bool = False
     is_presence: bool = False
+    lake_type: str = ""
 
 
 def canonical_column(column: SchemaColumn, stored: ColumnType) -> CanonicalColumn:
@@ -113,7 +118,7 @@ def canonical_column(column: SchemaColumn, stored: ColumnType) -> CanonicalColum
                 is_hidden=True,
                 is_presence=True,
             )
-        text = value_expression(column, stored)
+        text = source_value(column, stored)
         if made.kind is TransformKind.TRUNCATE:
             text = _without_half_pair(text)
         return CanonicalColumn(column.name, text, lake, is_free=True, is_hidden=True)
@@ -121,7 +126,27 @@ def canonical_column(column: SchemaColumn, stored: ColumnType) -> CanonicalColum
         text = f"CONVERT(nvarchar(27), {name}, 121)"
         return CanonicalColumn(column.name, text, lake)
     source, written = _texts(column.type, name, lake)
-    return CanonicalColumn(column.name, source, written, is_free=column.type.name in _TEXT)
+    is_free = column.type.name in _TEXT
+    kind = lake_type(column.type)
+    return CanonicalColumn(column.name, source, written, is_free=is_free, lake_type=kind)
+
+
+def as_held(column: CanonicalColumn, held: str) -> CanonicalColumn:
+    """Return a column whose lake type differs: it keeps the wider type that the source had once.
+
+    A value that the source's type can hold is compared in that type. Any other one differs.
+
+    Args:
+        held: the type of the lake's column, as Spark names it.
+    """
+    if not column.lake_type or column.lake_type == held.upper():
+        return column
+    lake = quote(column.name)
+    value = f"try_cast({lake} AS {column.lake_type})"
+    written = column.lake.replace(lake, value)
+    other = f"concat('other ', CAST({lake} AS STRING))"
+    text = f"CASE WHEN {value} <=> {lake} THEN {written} ELSE {other} END"
+    return replace(column, lake=text)
 
 
 def _texts(declared: ColumnType, name: str, lake: str) -> tuple[str, str]:
@@ -142,10 +167,19 @@ def _without_half_pair(text: str) -> str:
 
 def source_row(columns: Iterable[CanonicalColumn]) -> str:
     """Return the T-SQL expression of the hash of a row's text."""
-    parts = "".join(f" + {_source_part(column)}" for column in columns)
-    # The first operand makes the sum nvarchar(max); others end at 4,000 characters.
-    text = f"CAST(N'' AS nvarchar(max)){parts}"
+    # A sum of all would be nested as deep as there are columns (error 8631).
+    # See: CONCAT (Transact-SQL), 254 arguments
+    text = _joined([_source_part(column) for column in columns])
     return f"CAST(HASHBYTES('SHA2_256', {text}) AS binary({ROW_HASH_BYTES}))"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Return the T-SQL expression of the texts one after another, an nvarchar(max)."""
+    if len(parts) > _ARGUMENTS_MAX:
+        starts = range(0, len(parts), _ARGUMENTS_MAX)
+        parts = [_joined(parts[start : start + _ARGUMENTS_MAX]) for start in starts]
+    # The first operand makes it nvarchar(max); others end at 4,000 characters.
+    return f"CONCAT(CAST(N'' AS nvarchar(max)), {', '.join(parts)})"
 
 
 def lake_row(columns: Iterable[CanonicalColumn]) -> str:
@@ -188,6 +222,8 @@ def equals_text(column: CapturedColumn, canonical: CanonicalColumn) -> str:
             value = f"CONVERT({declared}, ?, 2)"
         case "timestamp":
             value = "CONVERT(binary(8), ?, 2)"
+        case "hierarchyid":
+            value = "CAST(CONVERT(varbinary(892), ?, 2) AS hierarchyid)"
         case "datetime2" if declared.scale == 7:
             return f"{canonical.source} = ?"
         case "float" | "real" | "time" | "datetimeoffset":

@@ -9,14 +9,14 @@ from tailrace.verify.table_shape import ONE_PROCESSOR, Key, TableShape
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.catalog.hidden_data import check_changes_visible, hidden_data
 from tailrace_publisher.source.log.queries import (
     INVALID_OBJECT,
     OUT_OF_INTERVAL,
     all_changes,
     change_table,
-    lsn_or_none,
+    holds_after,
 )
-from tailrace_publisher.source.pages.page_readers import LOW_WATERMARK
 from tailrace_schemas.position.lsn import Lsn
 
 
@@ -30,6 +30,7 @@ def changed_keys(
 
     Raises:
         NotProvable: the change tables do not hold all of these changes.
+        ValuesHidden: the login reads masks of keys.
         SourceError: the server did not answer.
     """
     keys: set[Key] = set()
@@ -45,8 +46,10 @@ def changed_keys(
                 raise _not_held(shape, after) from error
             if error.number != INVALID_OBJECT:  # It was dropped: another one may hold them all.
                 raise
+        hidden = hidden_data(connection, only=instance)
+        check_changes_visible(hidden, instance, wanted)
     # Queried after the changes were read: the cleanup job may have removed some meanwhile.
-    if not any(_holds(connection, instance, after) for instance in read):
+    if not any(holds_after(connection, instance.name, after) for instance in read):
         raise _not_held(shape, after)
     return keys if shape.key or not keys else None
 
@@ -67,13 +70,6 @@ def _changed_in(
         *parameters,
     )
     yield from map(tuple, rows)
-
-
-def _holds(connection: Connection, instance: CaptureInstance, after: Lsn) -> bool:
-    """Return whether an instance still holds all changes after an LSN."""
-    rows = connection.query(LOW_WATERMARK, instance.name)
-    low = lsn_or_none(rows[0][0]) if rows else None
-    return low is not None and low <= after
 
 
 def _not_held(shape: TableShape, after: Lsn) -> NotProvable:

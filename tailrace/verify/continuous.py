@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -29,7 +29,8 @@ from tailrace.verify.verified import (
     verified_path,
     with_tables,
 )
-from tailrace.verify.verify import VerifyOptions, comparing
+from tailrace.verify.verify import PublishedShapes, VerifyOptions, comparing
+from tailrace_publisher.errors import ColumnsRefused
 from tailrace_service.endpoint import daemon_endpoint, metrics_response
 from tailrace_service.http.messages import Response, Route
 from tailrace_service.options.endpoint import EndpointOptions
@@ -75,7 +76,7 @@ class Steps:
 
         Raises:
             VerifiedUnreadable: the stored file is not what this writes.
-            NotThere, ColumnsRefused, SourceError, SinkError: as :func:`tailrace.verify.verify`.
+            NotThere, SourceError, SinkError: as :func:`tailrace.verify.verify`.
         """
 
         def pause(seconds: float) -> None:
@@ -91,7 +92,7 @@ class Steps:
                     published,
                     comparison,
                 ):
-                    shapes = {_name(of): of for of in published.of(self.options.tables)}
+                    shapes = dict(_shapes(published, self.options.tables))
                     ids = {name: one.newest.source_object_id for name, one in shapes.items()}
                     tables = with_tables(known, ids, _now_ms())
                     metrics.show(tables)
@@ -184,8 +185,13 @@ def _report(result: TableResult) -> None:
         )
 
 
-def _name(shape: TableShape) -> str:
-    return f"{shape.table.schema}.{shape.table.table}"
+def _shapes(published: PublishedShapes, asked: Sequence[str]) -> Iterator[tuple[str, TableShape]]:
+    """Yield the tables that can be compared, by name; log why others cannot."""
+    for name in published.names(asked):
+        try:
+            yield name.in_database, published.of(name)
+        except ColumnsRefused as error:
+            _log.warning("range_not_verified", table=name.in_database, reason=str(error))
 
 
 def _now_ms() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from pyspark.sql.functions import hex as digits
 from pyspark.sql.functions import sum as total
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tailrace.verify.canonical_text import lake_row
+from tailrace.verify.canonical_text import CanonicalColumn, as_held, lake_row
 from tailrace.verify.not_provable import NotProvable
 from tailrace.verify.ranges import EVERYTHING, Checksum, KeyRange, lake_parts, range_of, whole
 from tailrace.verify.source_rows import COUNT, HASH, key_names
@@ -82,6 +82,16 @@ def present_rows(table: DataFrame, shape: TableShape) -> DataFrame:
     return table
 
 
+def _held_shape(shape: TableShape, table: DataFrame) -> TableShape:
+    """Return the shape whose columns are written from the types that the lake has."""
+    held = dict(table.dtypes)
+
+    def written(columns: Sequence[CanonicalColumn]) -> tuple[CanonicalColumn, ...]:
+        return tuple(as_held(c, held[c.name]) if c.name in held else c for c in columns)
+
+    return replace(shape, columns=written(shape.columns), key=written(shape.key))
+
+
 def checksums(
     shape: TableShape, table: DataFrame, ranges: Sequence[KeyRange]
 ) -> dict[int, Checksum]:
@@ -93,9 +103,10 @@ def checksums(
     Raises:
         NotProvable: the table cannot be compared (:func:`present_rows`).
     """
+    shape = _held_shape(shape, table)
     name = shape.newest.identity[0]
     lasts = [keys.last for keys in ranges if keys.last is not None]
-    rows = present_rows(table, shape).where(whole(ranges).condition(quote(name)))
+    rows = present_rows(table, shape).where(whole(ranges).lake_condition(quote(name)))
     hashed = rows.selectExpr(
         f"{range_of(name, lasts)} AS number", f"{lake_row(shape.columns)} AS {_LAKE_HASH}"
     )
@@ -133,10 +144,11 @@ def differences(
     Raises:
         NotProvable: the table cannot be compared (:func:`present_rows`).
     """
+    shape = _held_shape(shape, table)
     rows = present_rows(table, shape)
     if tuple(ranges) != (EVERYTHING,):
         name = quote(shape.newest.identity[0])
-        rows = rows.where(" OR ".join(f"({keys.condition(name)})" for keys in ranges))
+        rows = rows.where(" OR ".join(f"({keys.lake_condition(name)})" for keys in ranges))
     lake, by = (_keyed(rows, shape), key_names(shape)) if shape.key else (_counted(rows, shape), [])
     frame = spark.createDataFrame(source)
     if shape.key:
@@ -164,6 +176,7 @@ def texts_of(
 
     A key has several rows only if the lake is wrong.
     """
+    shape = _held_shape(shape, table)
     names = key_names(shape)
     wanted = StructType([StructField(name, StringType()) for name in names])
     asked = spark.createDataFrame([tuple(key) for key in keys], wanted)

@@ -55,6 +55,11 @@ class KeyRange:
         bounds += [] if self.last is None else [f"{name} <= {self.last}"]
         return " AND ".join(bounds) or "1 = 1"
 
+    def lake_condition(self, name: str) -> str:
+        """Return the same for a lake, where a wrong row may have NULL: it is in the last range."""
+        is_last = self.last is None and self.after is not None
+        return self.condition(name) + (f" OR {name} IS NULL" if is_last else "")
+
     def has(self, key: int) -> bool:
         """Return whether a key is in it."""
         return (self.after is None or key > self.after) and (self.last is None or key <= self.last)

@@ -14,7 +14,7 @@ SIGNAL_BYTES_MAX: Final = 500_000
 _SCALE_OF_EVENTS: Final = 6
 """Digits of a second that events have."""
 _MOMENTS: Final = frozenset({"datetime", "smalldatetime"})
-_BYTES: Final = frozenset({"binary", "varbinary", "timestamp"})
+_BYTES: Final = frozenset({"binary", "varbinary", "timestamp", "hierarchyid"})
 _REWRITTEN: Final = frozenset({"float", "real", "time", "datetimeoffset"})
 """Types whose canonical text the server does not convert back."""
 

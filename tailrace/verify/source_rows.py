@@ -29,7 +29,8 @@ from tailrace.verify.ranges import (
 from tailrace.verify.table_shape import ONE_PROCESSOR, Key, TableShape
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.fence import Fence, FenceSource
-from tailrace_publisher.snapshot.statements import ChunkStatements, KeyWalk
+from tailrace_publisher.snapshot.statements import ChunkStatements, KeyWalk, check_reads_back
+from tailrace_publisher.source.catalog.hidden_data import check_rows_visible, hidden_data
 from tailrace_publisher.source.connection.quoting import quote_name, quote_table
 from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_publisher.source.log.queries import estimated_rows, max_lsn
@@ -72,11 +73,18 @@ class SourceRows:
         control: a connection to where changes are captured first.
         reader: where tables are read; maybe a secondary.
         wait_s: for a secondary to show what is captured.
+        exempt: security policies that hide nothing from the login.
     """
 
     def __init__(
-        self, control: Connection, reader: Connection, pace: Pace, wait_s: float = 60.0
+        self,
+        control: Connection,
+        reader: Connection,
+        pace: Pace,
+        wait_s: float = 60.0,
+        exempt: Sequence[str] = (),
     ) -> None:
+        self._exempt = exempt
         self.control = control
         self._wait_s = wait_s
         self._reader = reader
@@ -96,6 +104,7 @@ class SourceRows:
 
         Raises:
             NotProvable: the secondary does not show what is captured.
+            ValuesHidden: the login reads masks, or may not see all rows.
             SourceError: the server did not answer.
         """
         begun = self._begin(shape)
@@ -121,7 +130,7 @@ class SourceRows:
         if is_end:
             ranges.append(KeyRange(last, None))
             found.append(NOTHING)
-        return Reading(begun, self._end(begun), count, ranges=ranges, checksums=found)
+        return Reading(begun, self._end(shape, begun), count, ranges=ranges, checksums=found)
 
     def rows(self, shape: TableShape, ranges: Sequence[KeyRange] = (EVERYTHING,)) -> Reading:
         """Read the key and the hash of every row; of a keyless table count equal hashes.
@@ -135,7 +144,7 @@ class SourceRows:
         begun = self._begin(shape)
         rows = self._keyed(shape, ranges) if shape.key else self._counted(shape)
         count = sum(rows[COUNT].to_pylist()) if COUNT in rows.column_names else rows.num_rows
-        return Reading(begun, self._end(begun), count, rows, ranges)
+        return Reading(begun, self._end(shape, begun), count, rows, ranges)
 
     def rows_of(self, shape: TableShape, keys: Sequence[Key]) -> Reading:
         """Read the canonical texts of the rows with some keys.
@@ -155,7 +164,7 @@ class SourceRows:
             for row in (tuple(row) for rows in found for row in rows):
                 texts[row[: len(shape.key)]] = row[len(shape.key) :]
             self._pace.took(len(some))
-        return Reading(begun, self._end(begun), len(texts), texts=texts)
+        return Reading(begun, self._end(shape, begun), len(texts), texts=texts)
 
     def reached(self, fence: Fence) -> Lsn | None:
         """Return the LSN at or after everything before the fence; None while it is not captured."""
@@ -173,7 +182,9 @@ class SourceRows:
         self._pace.begin()
         return begun
 
-    def _end(self, begun: Lsn) -> Fence:
+    def _end(self, shape: TableShape, begun: Lsn) -> Fence:
+        hidden = hidden_data(self._reader, self._exempt, shape.newest)
+        check_rows_visible(hidden, shape.newest, [column.name for column in shape.columns])
         end = self._log_ends.read()
         return self._fences.mark(begun, None if end is None else end.lsn)
 
@@ -227,6 +238,8 @@ class SourceRows:
             if rows:
                 yield rows
                 self._pace.took(len(rows))
+            if walk.after is not None and not is_last:
+                check_reads_back(self._reader, shape.newest, walk.after)
 
 
 Found = TypeVar("Found")

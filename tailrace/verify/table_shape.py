@@ -9,6 +9,7 @@ from typing import Final
 from tailrace.verify.canonical_text import CanonicalColumn, canonical_column, equals_text
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_publisher.source.catalog.versions import current_columns
 from tailrace_publisher.source.connection.quoting import quote_name
 from tailrace_schemas.topics.topic_names import TableName
@@ -25,7 +26,7 @@ class TableShape:
     """A table, as it is compared.
 
     Attributes:
-        instances: its capture instances, oldest first.
+        instances: all that capture it; the columns of the newest are compared.
         key: the columns of the event key; empty for a keyless table.
         conditions: of one row by each column of its key, in T-SQL; one parameter each.
         left_out: names of the columns that are not compared.
@@ -33,7 +34,7 @@ class TableShape:
     """
 
     table: TableName
-    instances: tuple[CaptureInstance, ...]
+    instances: TableInstances
     columns: tuple[CanonicalColumn, ...]
     key: tuple[CanonicalColumn, ...]
     conditions: tuple[str, ...]
@@ -43,7 +44,7 @@ class TableShape:
     @property
     def newest(self) -> CaptureInstance:
         """The newest capture instance, whose columns are compared."""
-        return self.instances[-1]
+        return self.instances.newest
 
     @property
     def may_repeat_keys(self) -> bool:
@@ -67,9 +68,7 @@ class TableShape:
         return [column.name for column in self.columns if column.is_presence]
 
 
-def shape_of(
-    instances: Sequence[CaptureInstance], lossless: Sequence[str], rules: ColumnRules
-) -> TableShape:
+def shape_of(instances: TableInstances, lossless: Sequence[str], rules: ColumnRules) -> TableShape:
     """Return what of a table is compared.
 
     Columns that are not captured, excluded, computed or dropped at the source are left out.
@@ -77,7 +76,7 @@ def shape_of(
     Raises:
         ColumnsRefused: the options of columns do not fit the table.
     """
-    newest = instances[-1]
+    newest = instances.newest
     captured = {column.name: column for column in newest.columns}
     columns, has_large = [], False
     published = current_columns(newest, lossless, rules)
@@ -87,11 +86,12 @@ def shape_of(
             columns.append(canonical_column(column, stored.type))
             has_large = has_large or stored.type.is_large
     by_name = {column.name: column for column in columns}
-    key = tuple(by_name[name] for name in newest.key)
+    # A key column that was dropped at the source identifies no row there.
+    key = tuple(by_name[name] for name in newest.key if by_name.keys() >= {*newest.key})
     left_out = {*captured, *newest.not_captured.values()} - by_name.keys()
     return TableShape(
         table=newest.table,
-        instances=tuple(instances),
+        instances=instances,
         columns=tuple(columns),
         key=key,
         conditions=tuple(equals_text(captured[column.name], column) for column in key),

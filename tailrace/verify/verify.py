@@ -14,18 +14,14 @@ from tailrace.verify.repair import Repairs
 from tailrace.verify.source_rows import SourceRows
 from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import TableShape, shape_of
-from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.encode.columns.value_hash import rules_of
+from tailrace_publisher.errors import ColumnsRefused
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.options.source import ApplicationIntent, ReadMode
+from tailrace_publisher.options.source import ApplicationIntent
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.catalog.instances import (
-    Catalog,
-    KnownCatalog,
-    by_table,
-    read_catalog,
-)
+from tailrace_publisher.source.catalog.instances import Catalog, KnownCatalog, read_catalog
+from tailrace_publisher.source.catalog.table_instances import TableInstances, by_table
 from tailrace_publisher.source.connection.tries import TryingConnection
 from tailrace_publisher.source.log.queries import database_name
 from tailrace_schemas.topics.topic_names import TableName, meant_by, told_apart
@@ -84,17 +80,22 @@ def verify(
         spark: a session that reads the lake.
 
     Raises:
-        NotThere: a table is not captured, or no table is.
-        ColumnsRefused: the options of columns do not fit a table.
+        NotThere: a table is not captured, or no table is; or the lake has no cut yet.
         SourceError: the server did not answer.
         SinkError: the lake cannot be read.
     """
     with comparing(publisher, sink, spark, options) as (database, shapes, comparison):
         repairs = Repairs(comparison, publisher, options.limits.wait_s)
         results: list[TableResult] = []
-        for known in shapes.of(options.tables):
-            # Its columns and capture instances may have changed while others were compared.
-            shape = shapes.newest(known)
+        names = shapes.names(options.tables)
+        comparison.check_cut()
+        for name in names:
+            try:
+                # Its columns and capture instances may have changed while others were compared.
+                shape = shapes.of(name)
+            except ColumnsRefused as error:
+                results.append(TableResult(name.in_database, problem=str(error)))
+                continue
             results.append(comparison.compare(shape))
             if options.repairs:
                 repairs.repair(shape, results[-1])
@@ -112,16 +113,16 @@ class PublishedShapes:
         self._config = config
         self._connection = connection
         self._database = database
-        self._known = KnownCatalog(by_function=config.source.read_mode is ReadMode.FUNCTION)
+        self._known = KnownCatalog.of(config)
         self._catalog: Catalog | None = None
+        self._seen: dict[TableName, TableInstances] = {}
         self._rules = rules_of(config.columns)
 
-    def of(self, asked: Sequence[str]) -> list[TableShape]:
+    def names(self, asked: Sequence[str]) -> list[TableName]:
         """Return the named tables, sorted; without names all.
 
         Raises:
             NotThere: a table is not captured, or no table is.
-            ColumnsRefused: the options of columns do not fit a table.
             SourceError: the server did not answer.
         """
         tables = self._tables()
@@ -136,21 +137,24 @@ class PublishedShapes:
             if len(meant) > 1:
                 raise NotThere(told_apart(text, meant))
             if not meant:
-                there = ", ".join(sorted(f"{name.schema}.{name.table}" for name in tables))
+                there = ", ".join(sorted(name.in_database for name in tables))
                 raise NotThere(f"table {text} is not published: there are {there}")
             chosen.add(meant[0])
-        return [self._shape(tables[name]) for name in sorted(chosen or tables, key=str)]
+        return sorted(chosen or tables, key=str)
 
-    def newest(self, shape: TableShape) -> TableShape:
-        """Return a table as it now is; unchanged if it is no longer published.
+    def of(self, table: TableName) -> TableShape:
+        """Return a table as it now is; as it was last seen if it is no longer published.
 
         Raises:
-            ColumnsRefused, SourceError: as :meth:`of`.
+            ColumnsRefused: the options of columns do not fit it.
+            SourceError: the server did not answer.
         """
-        instances = self._tables().get(shape.table)
-        return shape if instances is None else self._shape(instances)
+        self._seen |= self._tables()
+        instances = self._seen[table]
+        lossless = self._config.lossless_of(instances.newest.table)
+        return shape_of(instances, lossless, self._rules)
 
-    def _tables(self) -> dict[TableName, list[CaptureInstance]]:
+    def _tables(self) -> dict[TableName, TableInstances]:
         config = self._config
         self._catalog = read_catalog(
             self._connection,
@@ -160,10 +164,6 @@ class PublishedShapes:
             before=self._catalog,
         )
         return by_table(i for i in self._catalog.instances if config.tables.selects(i.table))
-
-    def _shape(self, instances: list[CaptureInstance]) -> TableShape:
-        lossless = self._config.lossless_of(instances[-1].table)
-        return shape_of(instances, lossless, self._rules)
 
 
 @contextmanager
@@ -180,13 +180,14 @@ def comparing(
         pause: waits for some seconds between two statements.
 
     Raises:
-        NotThere, ColumnsRefused, SourceError: as :func:`verify`.
+        NotThere, SourceError: as :func:`verify`.
     """
     with _connected(publisher, options) as (control, reader):
         database = database_name(control)
         shapes = PublishedShapes(publisher, control, database)
         pace = Pace(options.rows_per_s, options.core_percent, pause)
-        source = SourceRows(control, reader, pace, options.limits.wait_s)
+        exempt = publisher.snapshot.exempt_policies
+        source = SourceRows(control, reader, pace, options.limits.wait_s, exempt)
         yield database, shapes, Comparison(source, spark, sink, options.limits)
 
 

@@ -131,6 +131,8 @@ class Model:
             record_age_s=None if published_ms is None else (fresh.at_ms - published_ms) / 1000,
             heartbeat_s=self.heartbeat_s,
             capture_age_s=fresh.capture_age_s,
+            capture_error=fresh.capture_error,
+            known_age_s=fresh.stages["topics"].age_s if "topics" in fresh.stages else None,
             tables=len(self.rows),
             stopped={row.table: row.fix for row in self.rows if row.is_bad},
             unpublished=[row.table for row in self.rows if row.state == _NOT_PUBLISHED],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -98,6 +99,25 @@ def test_every_type_has_the_references_bytes(
     encoded = encoder.encode([block_of(encoder, rows)], {commit: 1_700_000_000_123}, 5)
 
     assert_same(encoded, encoder_of(schema).encode(rows, {commit: 1_700_000_000_123}, 5))
+
+
+@pytest.mark.parametrize("operation", [1, 2])
+@pytest.mark.parametrize("column_type", ALL_TYPES, ids=str)
+def test_null_in_a_column_declared_not_null_is_null(
+    column_type: ColumnType, operation: int
+) -> None:
+    """Servers were seen to delete rows with NULL in a bit NOT NULL column."""
+    key = SchemaColumn(1, "id", ColumnType("int"), nullable=False, key_ordinal=1)
+    column = SchemaColumn(2, "v", column_type, nullable=False)
+    rows = [(COMMIT, 1, bytes(9) + b"\x01", operation, b"\x03", 1, None)]
+    as_declared = schema_of([key, column])
+    found = encoder_of(as_declared).encode(rows, {COMMIT: 1}, 5)
+
+    as_nullable = schema_of([key, replace(column, nullable=True)])
+    assert_same(found, encoder_of(as_nullable).encode(rows, {COMMIT: 1}, 5))
+    if in_blocks(column):
+        encoder = block_encoder(as_declared)
+        assert_same(found, encoder.encode([block_of(encoder, rows)], {COMMIT: 1}, 5))
 
 
 TEXTS = st.text(st.characters(max_codepoint=0x7F)) | st.text()

@@ -185,13 +185,15 @@ def _change(draw: st.DrawFn, page: Page, where: tuple[bytes, int, bytes]) -> Non
     page.rows.append((*where, 3, mask, *row))
     page.rows.append((*where, 4, mask, *after))
 
-    def unknown(image: Sequence[Any]) -> list[str]:
-        return [NAMES[bit] for bit in (3, 4) if image[bit] is None and bit not in changed]
+    def unknown(image: Sequence[Any], *, is_before: bool = False) -> list[str]:
+        """A text (``old``) has no before image, whatever the mask says of it."""
+        told = changed - {4} if is_before else changed
+        return [NAMES[bit] for bit in (3, 4) if image[bit] is None and bit not in told]
 
     if kind == "update":
         event("u", row, after, 4, changed=names, unavailable=unknown(after))
     else:
-        event("d", row, None, 3, changed=names, unavailable=unknown(row))
+        event("d", row, None, 3, changed=names, unavailable=unknown(row, is_before=True))
         event("c", None, after, 4, changed=names, unavailable=unknown(after))
 
 

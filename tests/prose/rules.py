@@ -48,6 +48,8 @@ WORDS = tuple(
 _ANY = re.compile("|".join(f"(?:{word})" for word, *_ in _WORDS), re.IGNORECASE)
 # An entry of three words says no more than the name: "config: the options."
 _ENTRY = re.compile(r"^\s{4,}(\w+): ((?:\S+ ){0,2}\S+)\.$", re.MULTILINE)
+# Entries that name the source of a belief about a server.
+_SOURCES = frozenset({"See", "Inferred"})
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 # The third is where an entry of Args or Attributes starts, after the end of the one before.
@@ -105,6 +107,8 @@ def module_faults(text: str) -> Iterator[Fault]:
         if isinstance(node.value, str):
             yield from sentence_faults(node.value, node.lineno)
             for entry in _ENTRY.finditer(node.value):
+                if entry[1] in _SOURCES:  # of a belief: it names a page
+                    continue
                 line = node.lineno + node.value[: entry.start(1)].count("\n")
                 yield Fault(line, f"{entry[1]}: {entry[2]}.", "delete an entry that says the name")
 

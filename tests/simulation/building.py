@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_schemas.records.shards import Shard
 from tests.simulation.actions import ACTIONS
 from tests.simulation.inline import Lane
+from tests.simulation.judge.lines import published_up_to
 from tests.simulation.judge.logs import Told
 from tests.simulation.judge.published import Published
 from tests.simulation.kafka.broker import Broker
@@ -68,6 +70,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         passes_async=around.passes_async,
         maxtrans=around.maxtrans,
         has_command_id=has_ids,
+        dates_back=around.dates_back,
     )
     config = PublisherConfig.load({**scenario.options, **_shards(around.shards)})
     broker = Broker(now_us=lambda: world.elapsed_us)
@@ -79,6 +82,9 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         around.sees_state,
         around.sees_jobs,
         around.allows_snapshot,
+        sees_server_state=around.sees_log,
+        has_help_jobs=around.has_help_jobs,
+        has_masks=around.has_masks,
     )
     simulation = Simulation(
         scenario,
@@ -92,6 +98,8 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         Published(broker, schemas),
         Told(is_verbose, lambda: world.ticks),
     )
+    simulation.source.starts = lambda: simulation.told.sessions
+    features.published_up_to = partial(published_up_to, simulation)
     if config.waits_for_lakes:
         features.kept_after = simulation.lake.closed
     simulation.lanes = random.Random(scenario.seed ^ 0x1A9E)
@@ -146,9 +154,11 @@ def _create_tables(simulation: Simulation, rng: random.Random) -> None:
     for place, table in enumerate(list(group.database.tables.values())):
         # Mixed: some instances were there before an update that left the indexes as they were.
         name = f"dbo_{table.name}_0"
-        simulation.enable(
-            name, table, is_ordered=not is_mixed or bool((place + rng.randrange(2)) % 2)
-        )
+        is_ordered = not is_mixed or bool((place + rng.randrange(2)) % 2)
+        is_listed = simulation.scenario.around.lists and len(table.columns) > len(table.key) + 1
+        listed = frozenset(column.name for column in table.columns[:-1])
+        captured = listed if is_listed and table.key else None
+        simulation.enable(name, table, is_ordered=is_ordered, captured=captured)
     if rng.random() < 0.7:
         simulation.scan(marks_time=False)
     ACTIONS["transaction"](simulation, rng)

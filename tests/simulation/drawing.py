@@ -85,6 +85,8 @@ _TROUBLE: Final = {
 """Actions, and the share of the seeds that have them."""
 _DIVIDED: Final = 0.08
 """Share of the seeds in which the tables are divided among two shards."""
+_LOSSES: Final = 0.04
+"""Share of the seeds in which brokers lose the end of the checkpoints."""
 _RENAMED: Final = 0.15
 """Share of the seeds in which tables are renamed, and keep their topics."""
 _DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
@@ -98,6 +100,34 @@ _CLEANS: Final = 0.25
 """Share of the seeds in which the publisher removes change rows itself."""
 _LAKES: Final = 0.5
 """Share of those in which it waits for a lake."""
+_DATES_BACK: Final = 0.4
+"""Share of the seeds in which creation dates of capture instances go backwards."""
+_LISTS: Final = 0.2
+"""Share of the seeds in which capture instances were created with column lists."""
+_REPLACED: Final = 0.15
+"""Share of the seeds in which the database is replaced while the publisher waits for Kafka, or in
+which secondaries are suspended."""
+_LOCKED: Final = 0.3
+"""Share of the seeds with changes by the publisher in which those get no lock."""
+_REPEATED: Final = 0.3
+"""Share of the seeds with such changes and clocks that may be set, in which times come again."""
+_UNTIMELY: Final = 0.25
+"""Share of the seeds in which a session is done before its rows are committed, or users commit
+before an empty scan's time mark."""
+_HAS_HELP_JOBS: Final = 0.9
+_SEES_SERVER_STATE: Final = 0.6
+_MASKED: Final = 0.5
+"""Share of the seeds whose servers have masks and security policies (SQL Server 2016)."""
+_HIDING: Final = (
+    ("mask_column", "take_unmask"),
+    ("mask_column", "take_unmask"),
+    ("take_unmask", "mask_column", "mask_change_tables"),
+    ("mask_column", "mask_change_tables", "take_unmask"),
+    ("take_unmask", "mask_column", "mask_column", "enable", "mask_change_tables"),
+    ("filter_rows",),
+)
+"""What hides values and rows, in an order; in a part of those seeds only."""
+_HIDES: Final = 0.3
 _SLOW: Final = 0.05
 """Share of the seeds in which every call takes long."""
 
@@ -160,7 +190,64 @@ def draw(seed: int) -> Scenario:
     if random.Random(seed ^ 0xC1EA).random() < _CLEANS:
         options["cleanup"] = {"wait_for": "topics", "every_s": 1}
     steps = _with_lake(random.Random(seed ^ 0x1A4E), around, options, steps, spread)
+    around = replace(around, lists=random.Random(seed ^ 0x1157).random() < _LISTS)
+    around, steps = _with_dates(random.Random(seed ^ 0xDA7E), around, steps, spread)
+    steps = _with_losses(random.Random(seed ^ 0x105E), steps, spread)
+    steps = _with_changes(random.Random(seed ^ 0xC4A6), around, options, steps, spread)
+    around, steps = _with_rights(random.Random(seed ^ 0x5EE5), around, steps, spread)
+    around, steps = _with_masks(random.Random(seed ^ 0x3A5C), around, steps, spread)
     return Scenario(seed, around, options, steps)
+
+
+def _with_dates(
+    rng: random.Random, around: Surroundings, steps: tuple[Step, ...], spread: int
+) -> tuple[Surroundings, tuple[Step, ...]]:
+    """Instances whose dates say the opposite of their order, some of tables that are published."""
+    if rng.random() > _DATES_BACK:
+        return around, steps
+    half = len(steps) // 2
+    grown = _mixed(rng, steps[half:], spread, "grow", rng.choice((1, 3)))
+    return replace(around, dates_back=True), steps[:half] + grown
+
+
+def _with_losses(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
+    """Brokers lose the end of the checkpoints; what a reshard says of it is tested elsewhere."""
+    if rng.random() < _LOSSES and not any(step.kind == "divide" for step in steps):
+        return _mixed(rng, steps, spread, "lose_checkpoint_end", rng.choice((1, 2)))
+    return steps
+
+
+def _with_rights(
+    rng: random.Random, around: Surroundings, steps: tuple[Step, ...], spread: int
+) -> tuple[Surroundings, tuple[Step, ...]]:
+    """Less may be seen of the server; sessions are done early, and marks come late."""
+    for kind in ("capture_early", "mark_late"):
+        if rng.random() < _UNTIMELY:
+            steps = _mixed(rng, steps, spread, kind, rng.choice((2, 5, 15)))
+    around = replace(around, has_help_jobs=rng.random() < _HAS_HELP_JOBS)
+    # What moments cannot keep is left out: see goes_by_time.
+    is_even = not (around.zone_back or around.read_only)
+    if is_even and not any(step.kind in {"step_clock", "refuse_state"} for step in steps):
+        around = replace(around, sees_server_state=rng.random() < _SEES_SERVER_STATE)
+    return around, steps
+
+
+def _with_masks(
+    rng: random.Random, around: Surroundings, steps: tuple[Step, ...], spread: int
+) -> tuple[Surroundings, tuple[Step, ...]]:
+    """Servers that can hide values and rows, and what hides them."""
+    if rng.random() > _MASKED:
+        return around, steps
+    around = replace(around, has_masks=True)
+    if rng.random() > _HIDES:
+        return around, steps
+    mixed = list(steps)
+    place = rng.choice((rng.randrange(len(mixed) // 2 + 1), rng.randrange(6)))
+    apart = rng.choice((2, 6, len(mixed) // 3))  # a right that is revoked alone is in no catalog
+    for kind in rng.choice(_HIDING):
+        mixed.insert(place, Step(kind, rng.randrange(spread), rng.randrange(_SEED_MAX)))
+        place += rng.randrange(1, apart)
+    return around, tuple(mixed)
 
 
 def _with_lake(
@@ -180,6 +267,29 @@ def _with_lake(
     return _mixed(rng, steps, spread, "lake_reads", rng.choice((1, 5, 20)))
 
 
+def _with_changes(
+    rng: random.Random,
+    around: Surroundings,
+    options: dict[str, Any],
+    steps: tuple[Step, ...],
+    spread: int,
+) -> tuple[Step, ...]:
+    """What matters to a publisher that changes the source; drawn apart."""
+    if rng.random() < _REPLACED:
+        if around.replicas == 1:
+            steps = _mixed(rng, steps, spread, "replaced_amid", 1)
+        elif around.replicas > 2:
+            steps = _mixed(rng, steps, spread, "suspend", 1)
+            steps = _mixed(rng, steps, spread, "resume_replicas", rng.choice((0, 1)))
+    if not options.get("cleanup") and "schema_change" not in options["tables"]:
+        return steps
+    if rng.random() < _LOCKED:
+        steps = _mixed(rng, steps, spread, "lock_changes", rng.choice((1, 3)))
+    if rng.random() < _REPEATED and not around.goes_by_time:
+        steps = _mixed(rng, steps, spread, "repeat_times", rng.choice((1, 3)))
+    return steps
+
+
 def _tables(rng: random.Random, steps: tuple[Step, ...]) -> dict[str, Any]:
     """What happens to tables that are renamed, or get other columns."""
     tables = {}
@@ -187,7 +297,6 @@ def _tables(rng: random.Random, steps: tuple[Step, ...]) -> dict[str, Any]:
         tables["on_rename"] = "keep_topic"
     if rng.random() < _ROTATES:
         tables["schema_change"] = "rotate"
-    tables["patch"] = "all"
     return tables
 
 

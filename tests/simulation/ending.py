@@ -67,9 +67,7 @@ class Ending:
             self._mend()
             self._begin(Phase.MENDED)
         if sim.world.ticks % 8 == 0:
-            # The mark is really made every five minutes; here often, as it is waited for.
-            often = 400 if sim.scenario.around.call_s else 40
-            sim.scan(marks_time=sim.world.ticks % often == 0)
+            sim.scan(marks_time=sim.world.ticks % self._mark_ticks() == 0)
         entries = reversed(sim.group.database.mapping)  # ascending
         self._target = next((e.start_lsn for e in entries if e.tran_id != TIME_MARK), b"")
         if self._has_caught_up():
@@ -78,6 +76,17 @@ class Ending:
             raise Finding(f"it does not catch up: {self._what_is_missing()}")
         elif self._is_next_shards_turn():
             sim.kill_in = 0
+
+    def _mark_ticks(self) -> int:
+        """Calls between two time marks.
+
+        One is really made every five minutes, so that a publisher has passed it before the next.
+        Here they come often, as they are waited for, but not faster than they are passed.
+        """
+        sim = self.sim
+        newest = sim.group.database.mapping[-1:]
+        is_passed = not newest or sim.published.of(sim.shard.number).closed >= newest[0].start_lsn
+        return 40 if is_passed and not sim.scenario.around.call_s else 400
 
     def _pass_on(self, stopped: set[str]) -> None:
         """The publisher has caught up: what comes next?"""
@@ -107,9 +116,13 @@ class Ending:
         sim = self.sim
         features = sim.source.features
         features.refused.clear()
+        features.filtered.clear()
+        features.has_unmask = True
         features.sees_state = sim.scenario.around.sees_state
+        features.sees_server_state = sim.scenario.around.sees_log
         sim.source.errors.clear()
         sim.source.busy.clear()
+        sim.source.locked = 0
         sim.slow_calls, sim.lane.free_at = 0, 0.0
         sim.source.login_errors.clear()
         sim.source.torn_reads = 0
@@ -119,6 +132,7 @@ class Ending:
         sim.not_redoing.clear()
         for replica in sim.group.replicas:
             replica.is_up = True
+            sim.group.resume(replica)
         sim.broker.holds_markers = False
         sim.broker.write_markers()
         sim.signals.send(PauseSignal(False))

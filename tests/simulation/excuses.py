@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tailrace_publisher.errors import (
+    CheckpointLost,
     DatabaseReplaced,
     DeliveryRejected,
     ForeignRecords,
@@ -20,6 +21,7 @@ from tailrace_publisher.errors import (
     RowsSwitched,
     ShardsDiffer,
     TableFailed,
+    ValuesHidden,
 )
 from tailrace_schemas.records.shards import Shard
 from tests.simulation.judge.lines import captured, holds
@@ -34,6 +36,7 @@ _OF_TABLES: Final = (
     PermissionMissing,
     PreflightError,
     ForeignRecords,
+    ValuesHidden,
 )
 _STRAYS_MAX: Final = 2
 """Records of another producer in a topic that cost retries; more of them may stop its table."""
@@ -46,6 +49,7 @@ class Excuses:
     Attributes:
         reasons: why a table may be stopped, by its name.
         halted: tables whose snapshots operators stopped, by name, until they ask for new ones.
+        has_lost_end: whether brokers lost the end of a checkpoint, which a start must notice.
         fell_behind: whether a restore ever took away that published transactions were captured.
     """
 
@@ -53,6 +57,7 @@ class Excuses:
     reasons: dict[str, list[str]] = field(default_factory=dict)
     halted: set[str] = field(default_factory=set)
     fell_behind: bool = False
+    has_lost_end: bool = False
 
     def add(self, table: str, reason: str) -> None:
         """A table may be stopped from now on."""
@@ -88,10 +93,14 @@ class Excuses:
         }
 
     def is_of_another_line(self, error: PublisherError) -> bool:
-        """Whether the database is another one, or left the line that was published."""
+        """Whether the database is another one or left the line, or the checkpoint lost its end."""
+        if isinstance(error, CheckpointLost):
+            return self.has_lost_end
         if isinstance(error, LsnWentBackwards) and self.fell_behind:
             return True
-        return isinstance(error, DatabaseReplaced | LsnWentBackwards) and self._is_line_left()
+        # A secondary of a primary with another history looks like one that is behind, for good.
+        of_line = DatabaseReplaced | LsnWentBackwards | ReplicaBehind
+        return isinstance(error, of_line) and self._is_line_left()
 
     def _is_line_left(self) -> bool:
         """Whether something of what was published is not in the database's log any more."""
@@ -119,4 +128,4 @@ class Excuses:
         if self.tables >= names:  # no table of the shard can go on
             return True
         is_first = sim.published.records == 0
-        return is_first and (bool(self.reasons) or isinstance(error, PreflightError))
+        return is_first and bool(self.reasons)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from tailrace_publisher.checkpoint import published
 from tailrace_publisher.daemon.session import capture_job_watch as watch
 from tailrace_publisher.daemon.session import (
     committer,
@@ -23,7 +24,8 @@ from tailrace_publisher.daemon.session import (
 from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.daemon.tables import coverage, rotation_step, table_update, tables
-from tailrace_publisher.daemon.upkeep import lakes, rotation
+from tailrace_publisher.daemon.upkeep import cleanup as upkeep_cleanup
+from tailrace_publisher.daemon.upkeep import lakes, rotation, source_thread
 from tailrace_publisher.encode.event_kinds import Kind
 from tailrace_publisher.errors import (
     DatabaseReplaced,
@@ -31,8 +33,13 @@ from tailrace_publisher.errors import (
     PublisherError,
     SourceBusy,
 )
-from tailrace_publisher.snapshot import fence, table_snapshot
+from tailrace_publisher.snapshot import fence, table_reader, table_snapshot
+from tailrace_publisher.source.catalog import added_columns, table_instances
 from tailrace_publisher.source.connection import tries
+from tailrace_publisher.source.log import cleanup, proven_source, scan_sessions, time_marks
+from tailrace_publisher.source.log.commit_times import commits_from
+from tailrace_publisher.source.log.identity import visible_identity
+from tailrace_publisher.source.log.proven_source import PublishedHistory
 from tailrace_publisher.source.pages import pages, proven_rows
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records import shards
@@ -85,18 +92,25 @@ def _any_replica_will_do() -> AbstractContextManager[None]:
 
 def _fence_by_clock() -> AbstractContextManager[None]:
     """6: a fence is a moment, and a scan of an unknown bound is taken for one of 500."""
-    mark = fence.FenceSource.mark
-    drained = fence.is_drained
+    mark, reached = fence.FenceSource.mark, fence.FenceSource._reached_in_time
+    drained = scan_sessions.ScanSession.has_drained
 
     def marked(self: Any, *args: Any) -> Any:
         return replace(mark(self, *args), log_end=None)
 
-    def is_drained(session: Any, maxtrans: int | None) -> bool:
+    def has_drained(session: Any, maxtrans: int | None) -> bool:
         return drained(session, maxtrans or _MAXTRANS_DEFAULT)
+
+    def reached_in_time(self: Any, moment: Any) -> Any:
+        with (
+            replaced(scan_sessions.ScanSession, "has_drained", has_drained),
+            replaced(fence, "may_wait_for_replicas", lambda _: False),
+        ):
+            return reached(self, moment)
 
     stack = ExitStack()
     stack.enter_context(replaced(fence.FenceSource, "mark", marked))
-    stack.enter_context(replaced(fence, "is_drained", is_drained))
+    stack.enter_context(replaced(fence.FenceSource, "_reached_in_time", reached_in_time))
     return _closing(stack)
 
 
@@ -118,15 +132,15 @@ def _command_ids_are_there() -> AbstractContextManager[None]:
     """9: a NULL command id is read as it is."""
     of = pages.PageStatements.of.__func__  # type: ignore[attr-defined]
 
-    def made(cls: Any, instance: Any, schema: Any) -> Any:
-        statements = of(cls, instance, schema)
+    def made(cls: Any, *given: Any) -> Any:
+        statements = of(cls, *given)
         return replace(
             statements,
             **{
                 name: getattr(statements, name).replace(
                     "ISNULL([__$command_id], 0)", "[__$command_id]"
                 )
-                for name in ("rest", "rest_without_id", "behind")
+                for name in ("rest", "rest_without_id", "later")
             },
         )
 
@@ -170,7 +184,10 @@ def _rights_come_back_too_late() -> AbstractContextManager[None]:
 
 
 def _checkpoint_before_the_id() -> AbstractContextManager[None]:
-    """Of hand-overs: the checkpoint is read before the transactional id is taken, not behind."""
+    """Of hand-overs: the checkpoint is read before the transactional id is taken, not behind.
+
+    The progress records are a second witness of it, which there was not then.
+    """
     start, read = wiring.KafkaDelivery.start, opened.read_checkpoints
     found: dict[int, Any] = {}
 
@@ -185,6 +202,7 @@ def _checkpoint_before_the_id() -> AbstractContextManager[None]:
     stack = ExitStack()
     stack.enter_context(replaced(wiring.KafkaDelivery, "start", started))
     stack.enter_context(replaced(opened, "read_checkpoints", stored))
+    stack.enter_context(_lost_ends_unnoticed())
     return _closing(stack)
 
 
@@ -232,7 +250,7 @@ def _joined_by_hyphen() -> AbstractContextManager[None]:
 
 def _prefix_for_all() -> AbstractContextManager[None]:
     """No start asks whether another database is published under the prefix."""
-    return replaced(opened, "_check_alone", lambda *_: None)
+    return replaced(opened, "_check_alone", lambda *_, **__: None)
 
 
 def _no_patch() -> AbstractContextManager[None]:
@@ -256,12 +274,44 @@ def _hand_over_early() -> AbstractContextManager[None]:
     """Of hand-overs: the newer instance is read from where the publisher is, not from its start."""
     covers_of = table_update.covers_of
 
-    def covers(table: Any, record: Any, published: Any) -> Any:
-        found = covers_of(table, record, published)
+    def covers(table: Any, record: Any, published: Any, reached: Any) -> Any:
+        found = covers_of(table, record, published, reached)
         newest = max(found, key=found.__getitem__, default=None)
         return {n: min(lsn, published) if n == newest else lsn for n, lsn in found.items()}
 
     return replaced(table_update, "covers_of", covers)
+
+
+def _watermarks_of_lost_primaries() -> AbstractContextManager[None]:
+    """Of tables without rows: a watermark is kept though the primary that had it is lost."""
+    covers_of = table_update.covers_of
+
+    def covers(table: Any, record: Any, published: Any, reached: Any) -> Any:
+        found = covers_of(table, record, published, reached)
+        first = record.instances[:1]
+        if record.covers_from is not None and first and first[0] in found:
+            found[first[0]] = max(found[first[0]], record.covers_from)
+        return found
+
+    return replaced(table_update, "covers_of", covers)
+
+
+def _newest_by_date() -> AbstractContextManager[None]:
+    """Of hand-overs: the creation date says which of two instances is the newer one."""
+
+    def by_date(cls: Any, instances: Any, _: Any = None) -> Any:
+        return cls(sorted(instances, key=lambda i: (i.create_date, i.object_id)))
+
+    return replaced(table_instances.TableInstances, "of", classmethod(by_date))
+
+
+def _lists_forgotten() -> AbstractContextManager[None]:
+    """Of rotation: a new column is captured, though the instance before it has a column list."""
+    stack = ExitStack()
+    asked_for = property(lambda lacks: lacks.added)
+    stack.enter_context(replaced(added_columns.Uncaptured, "asked_for", asked_for))
+    stack.enter_context(replaced(rotation_step, "_unclear", lambda *_: None))
+    return _closing(stack)
 
 
 def _older_dropped_early() -> AbstractContextManager[None]:
@@ -278,6 +328,105 @@ def _older_dropped_early() -> AbstractContextManager[None]:
 def _lake_not_awaited() -> AbstractContextManager[None]:
     """Of lakes: what is published counts as in the lake."""
     return replaced(lakes.Lakes, "closed_lsn", property(lambda _: _LAST_LSN))
+
+
+def _lost_ends_unnoticed() -> AbstractContextManager[None]:
+    """Of lost checkpoints: one that lost its end is taken for the newest."""
+    return replaced(published.Published, "is_after", lambda *_: False)
+
+
+def _any_database_is_changed() -> AbstractContextManager[None]:
+    """Of changes of the source: a connection is compared with what its own database has."""
+    begin = proven_source.ProvenSource.__init__
+
+    def begun(self: Any, connection: Any, history: Any) -> None:
+        entries = commits_from(connection, Lsn.ZERO, 1_000_000)
+        own = PublishedHistory.of(
+            history.database, visible_identity(connection, warns=False), entries[len(entries) - 1]
+        )
+        begin(self, connection, own)
+
+    return replaced(proven_source.ProvenSource, "__init__", begun)
+
+
+def _changed_unguarded() -> AbstractContextManager[None]:
+    """Of changes of the source: the batch of a change does not look at the database again."""
+
+    def change(self: Any, statement: str, *parameters: Any, of: Any) -> Any:
+        return self.connection.query_sets(statement, *parameters)[-1]
+
+    return replaced(proven_source.ProvenSource, "change", change)
+
+
+def _changes_are_tried() -> AbstractContextManager[None]:
+    """Of changes of the source: one that got no lock is sent again at once."""
+
+    def proven(connection: Any, history: Any) -> Any:
+        return proven_source.ProvenSource(tries.TryingConnection(connection), history)
+
+    return replaced(source_thread, "ProvenSource", proven)
+
+
+def _bites_that_move_nothing() -> AbstractContextManager[None]:
+    """Of cleanup: only commits of the low watermark's own time count as ones that move nothing."""
+
+    def bite(connection: Any, after: Lsn, up_to: Lsn, low: Lsn, limit: int) -> Any:
+        entries = commits_from(connection, Lsn.ZERO, 1_000_000)
+        time = next((e.local_time for e in entries if e.commit_lsn == low), None)
+        later = [e for e in entries if after < e.commit_lsn <= up_to and e.local_time != time]
+        taken = later[:limit]
+        return (taken[-1].commit_lsn, len(taken) == limit) if taken else None
+
+    return replaced(cleanup, "_bite", bite)
+
+
+def _faults_end_all() -> AbstractContextManager[None]:
+    """Of upkeep: a fault in one of its threads ends the publisher."""
+    stack = ExitStack()
+    for where in (rotation, upkeep_cleanup, lakes):
+        stack.enter_context(replaced(where, "result_of", lambda done, _: done.result()))
+    return _closing(stack)
+
+
+def _done_is_committed() -> AbstractContextManager[None]:
+    """Of sessions: one that ended counts, whether its rows can be read or not."""
+
+    def ended(self: Any) -> Iterator[Any]:
+        return (s for s in self.newest_first if s.end_time is not None and not s.error_count)
+
+    return replaced(scan_sessions.Sessions, "committed", ended)
+
+
+def _marks_are_ends() -> AbstractContextManager[None]:
+    """Of time marks: a window closes at a mark, whatever is still captured below it."""
+
+    def proven(self: Any, mark: Lsn, _: Lsn) -> bool:
+        self.proven = mark
+        return True
+
+    return replaced(time_marks.TimeMarks, "prove", proven)
+
+
+def _masked_pages() -> AbstractContextManager[None]:
+    """Of masks: a page does not ask whether its values are masked."""
+    return replaced(
+        proven_rows, "proof_of", lambda instance: (proven_rows.LOW_WATERMARK, (instance.name,))
+    )
+
+
+def _masked_chunks() -> AbstractContextManager[None]:
+    """Of masks and policies: a chunk does not ask whether values or rows are hidden."""
+    return replaced(table_reader.TableReader, "_check_visible", lambda *_: None)
+
+
+def _masks_at_starts_only() -> AbstractContextManager[None]:
+    """Of masks: a refresh does not ask; only a start does."""
+    return replaced(table_update, "check_readable", lambda *_: None)
+
+
+def _requests_for_hidden_rows() -> AbstractContextManager[None]:
+    """Of masks and policies: a request does not ask whether the rows may be read."""
+    return replaced(tables.PublishedTables, "rows_refusal", lambda *_: None)
 
 
 @contextmanager
@@ -309,8 +458,23 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "no-patch": _no_patch,
     "patch-over-newer": _patch_over_newer,
     "hand-over-early": _hand_over_early,
+    "newest-by-date": _newest_by_date,
+    "lost-watermarks": _watermarks_of_lost_primaries,
+    "lists-forgotten": _lists_forgotten,
     "older-dropped-early": _older_dropped_early,
     "lake-not-awaited": _lake_not_awaited,
+    "lost-ends-unnoticed": _lost_ends_unnoticed,
+    "any-database": _any_database_is_changed,
+    "unguarded": _changed_unguarded,
+    "changes-tried": _changes_are_tried,
+    "moves-nothing": _bites_that_move_nothing,
+    "faults-end-all": _faults_end_all,
+    "done-is-committed": _done_is_committed,
+    "marks-are-ends": _marks_are_ends,
+    "masked-pages": _masked_pages,
+    "masked-chunks": _masked_chunks,
+    "masks-at-starts-only": _masks_at_starts_only,
+    "requests-for-hidden-rows": _requests_for_hidden_rows,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -334,8 +498,24 @@ SIGNS: Final = {
     "no-patch": (" lacks ",),
     "patch-over-newer": (": at ",),
     "hand-over-early": ("missing [", ": at ", " lacks "),
-    "older-dropped-early": ("is not in the cut", "was stopped", "does not catch up"),
+    "newest-by-date": (" lacks ", ": at "),
+    "lost-watermarks": ("does not catch up",),
+    "lists-forgotten": ("which no list of an operator has",),
+    "lost-ends-unnoticed": ("twice", "comes behind", "positions go back", "progress record"),
+    "older-dropped-early": (
+        *("is not in the cut", "was stopped", "does not catch up"),
+        "that are not published",
+    ),
     "lake-not-awaited": ("that the lake lacks",),
+    "any-database": ("that are not published",),
+    "unguarded": ("without a proof in its batch",),
+    "changes-tried": ("is sent again at once",),
+    "moves-nothing": ("moves nothing",),
+    "faults-end-all": ("the publisher died of",),
+    "done-is-committed": (": at ", "is said to be out"),
+    "marks-are-ends": ("missing [", ": at ", "is said to be out"),
+    "masked-pages": (": at ",),
+    "masked-chunks": (": at ", "missing ["),
     "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }
 """What a finding says that is of the fault: of these words, one."""

@@ -75,6 +75,8 @@ class Others:
                 raise Finding(
                     f"a second publisher ended by itself: {type(error).__name__}: {error}"
                 ) from error
+        finally:
+            sim.told.sessions += 1  # the first one knows nothing of what the other has tried
 
     @contextmanager
     def beside(self, calls: int, source: Source | None = None) -> Iterator[Ports]:

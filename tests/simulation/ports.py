@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from tailrace_publisher.ports import Ports, Stop
 from tailrace_publisher.snapshot import table_reader
-from tailrace_publisher.source.pages import pages
+from tailrace_publisher.source.log import cleanup
+from tailrace_publisher.source.pages import page_lanes, pages
 from tests.simulation.inline import InlineExecutor, Lane, LaneExecutor
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.kafka.registry import RegistryClient, Schemas
@@ -78,8 +79,31 @@ def replaced(where: Any, name: str, by: Any) -> Iterator[None]:
 
 @contextmanager
 def few_rows(count: int) -> Iterator[None]:
-    """So many rows are read in blocks already: the model's ranges have few."""
-    with replaced(pages, "FEW_ROWS", count), replaced(table_reader, "FEW_ROWS", count):
+    """So many rows are read in blocks already: the model's ranges have few, and bites fewer."""
+    with (
+        replaced(pages, "FEW_ROWS", count),
+        replaced(table_reader, "FEW_ROWS", count),
+        replaced(cleanup, "COMMITS_MAX", 3),
+        replaced(cleanup, "ROWS_MAX", 4),
+    ):
+        yield
+
+
+@contextmanager
+def slow_pages(call_s: float) -> Iterator[None]:
+    """The main thread wakes while it waits for pages, if calls take time.
+
+    The model reads a page when it is asked for, so that none is waited for. Its time passes there.
+    """
+    if not call_s:
+        yield
+        return
+
+    def woken(coming: Future[Any], while_waiting: Callable[[], None]) -> None:
+        while_waiting()
+        wait([coming])
+
+    with replaced(page_lanes, "_wait", woken):
         yield
 
 

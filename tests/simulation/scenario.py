@@ -36,7 +36,8 @@ class Surroundings:
         maxtrans: of the capture job.
         command_ids: ``all``, ``none``, ``updated`` (a step may bring them), or ``mixed``: all have
             them, and some tables' indexes do not.
-        has_log_stats, has_time_zone, identity, sees_state, sees_jobs: see ``view.Features``.
+        has_log_stats, has_time_zone, identity, sees_state, sees_jobs, sees_server_state,
+            has_help_jobs: see ``view.Features``.
         zone_change_h: hours from the beginning to a change of the clocks; None for none.
         zone_back: whether the clocks are put back then.
         tables: how many of the templates there are.
@@ -45,7 +46,12 @@ class Surroundings:
             over to each other by the transactional id of the shard.
         blocks: whether rows may be read in blocks, as they are by default.
         call_s: seconds that each call of any server takes.
+        has_masks: see ``view.Features``.
         few_rows: rows from which on they are; really ``page_size.FEW_ROWS``.
+        dates_back: whether each capture instance has an earlier creation date than those before it,
+            as in the hour that comes twice, after a clock was set back, or at a replica in another
+            time zone.
+        lists: whether the first instances of tables with keys leave their last column out.
     """
 
     replicas: int
@@ -66,6 +72,16 @@ class Surroundings:
     blocks: bool = False
     few_rows: int = 256
     call_s: float = 0.0
+    dates_back: bool = False
+    lists: bool = False
+    sees_server_state: bool = True
+    has_help_jobs: bool = True
+    has_masks: bool = False
+
+    @property
+    def sees_log(self) -> bool:
+        """Whether the login has the right on the server, which covers that on the database."""
+        return self.sees_state and self.sees_server_state
 
     @property
     def goes_by_time(self) -> bool:
@@ -73,7 +89,7 @@ class Surroundings:
 
         What they cannot keep (ADR 0015) is left out: clocks that go back, groups.
         """
-        return not (self.has_log_stats and self.sees_state)
+        return not (self.has_log_stats and self.sees_log)
 
 
 @dataclass(frozen=True, slots=True)

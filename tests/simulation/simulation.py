@@ -37,7 +37,7 @@ from tests.simulation.kafka.registry import Schemas
 from tests.simulation.lake import Lake
 from tests.simulation.neighbours import Neighbours
 from tests.simulation.others import Others
-from tests.simulation.ports import few_rows, make_ports, new_stop
+from tests.simulation.ports import few_rows, make_ports, new_stop, slow_pages
 from tests.simulation.scenario import Scenario
 from tests.simulation.signals import Signals
 from tests.simulation.sqlserver import log as wal
@@ -123,7 +123,8 @@ class Simulation:
         Raises:
             Finding: the publisher broke a promise while it ran.
         """
-        with few_rows(self.scenario.around.few_rows):
+        around = self.scenario.around
+        with few_rows(around.few_rows), slow_pages(around.call_s):
             while not self.is_over:
                 try:
                     self._live()
@@ -170,6 +171,8 @@ class Simulation:
 
     def _mend_for_restart(self) -> None:
         """What an operator does: rights are given, tables captured, and the publisher started."""
+        self.source.features.filtered.clear()
+        self.source.features.has_unmask = True
         self.division.finish()
         self.source.features.refused.clear()
         if len(self.ends) > _ENDS_MAX // 2:  # until the replica that is read has what was mended
@@ -232,12 +235,13 @@ class Simulation:
             self._next_step += 1
             self._since_step = 0
             ACTIONS[step.kind](self, random.Random(step.seed))
-        self._let_replicas_work()
+        self.let_replicas_work()
         self.told.restarted -= self.published.named
         if self._next_step == len(steps):
             self.ending.tick()
 
-    def _let_replicas_work(self) -> None:
+    def let_replicas_work(self) -> None:
+        """Secondaries harden and redo the log, unless they lag."""
         group = self.group
         if len(group.replicas) == 1:
             return
@@ -272,6 +276,13 @@ class Simulation:
         self.running_scan = None
         self.group.end_scan(session, marks_time=marks_time)
 
-    def enable(self, name: str, table: Table, *, is_ordered: bool = True) -> None:
+    def enable(
+        self,
+        name: str,
+        table: Table,
+        *,
+        is_ordered: bool = True,
+        captured: frozenset[str] | None = None,
+    ) -> None:
         """sys.sp_cdc_enable_table."""
-        self.group.enable(name, table, is_ordered=is_ordered)
+        self.group.enable(name, table, is_ordered=is_ordered, captured=captured)

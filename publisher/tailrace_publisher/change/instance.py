@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
+
+_NARROW: Final = frozenset({"char", "varchar", "text"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,11 @@ class CaptureInstance:
         identity: columns that distinguish rows, in order. It is the primary key, else a unique
             index over non-null columns, else empty. A snapshot is divided into chunks by it,
             whatever the event key is.
+        key_problem: why the event key that the options name cannot be it; None if it can.
         renamed_to: the source table's present name. None if it is the published one.
         by_function: whether changes are read through the query function. Its rows have no command
             id.
+        may_be_masked: whether the server can mask columns of its change table (SQL Server 2016).
         not_captured: names of the source table's columns that the instance does not capture, by
             column id.
     """
@@ -69,8 +74,10 @@ class CaptureInstance:
     columns: tuple[CapturedColumn, ...]
     key: tuple[str, ...]
     identity: tuple[str, ...]
+    key_problem: str | None = None
     renamed_to: TableName | None = None
     by_function: bool = False
+    may_be_masked: bool = False
     not_captured: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -87,6 +94,20 @@ class CaptureInstance:
     def identity_columns(self) -> tuple[CapturedColumn, ...]:
         """The columns of the identity, in the order of their index."""
         return self._named(self.identity)
+
+    @property
+    def in_other_collations(self) -> dict[str, str]:
+        """Names and collations of the char, varchar and text columns not in the database's own.
+
+        The capture process may store other characters of them than the table has.
+
+        See: Known limitations, issues, and errors with CDC, collation differences
+        """
+        return {
+            column.name: column.collation
+            for column in self.columns
+            if column.collation is not None and column.type.name in _NARROW
+        }
 
     def _named(self, names: tuple[str, ...]) -> tuple[CapturedColumn, ...]:
         by_name = {column.name: column for column in self.columns}

@@ -33,6 +33,7 @@ from tailrace_publisher.deliver.sent import Sent
 from tailrace_publisher.deliver.topics import TopicSpec
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.errors import DeliveryRejected, OutcomeUnknown, PublisherError
+from tailrace_publisher.options.broker_waits import UNKNOWN_TOPIC_S
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
@@ -216,7 +217,7 @@ class KafkaDelivery:
         producer = self._started()
         producer.begin()
         if self._sent.rows:
-            producer.flush(self._sent.failure)
+            self._flush(producer)
         try:
             partitions = self._sent.ledger.progress()
         except PublisherError:
@@ -247,6 +248,27 @@ class KafkaDelivery:
         producer.commit()
         self._reset()
         return progress
+
+    def _flush(self, producer: TransactionalProducer) -> None:
+        """Wait for delivery; while it lasts, ask the brokers whether a topic was deleted.
+
+        Raises:
+            DeliveryTimeout: one may be. It would hold up all tables until the timeout.
+            PublisherError: any error of :meth:`TransactionalProducer.flush`.
+        """
+        clock = self._target.kafka.clock
+        asked = clock.monotonic()
+
+        def failure() -> PublisherError | None:
+            nonlocal asked
+            found = self._sent.failure()
+            waiting = self._sent.ledger.waiting()
+            if found is None and waiting and clock.monotonic() - asked >= UNKNOWN_TOPIC_S:
+                found = self._topics.doubt(waiting)
+                asked = clock.monotonic()
+            return found
+
+        producer.flush(failure, self._sent.ledger.waiting)
 
     def abort(self) -> None:
         """Discard what was sent since the last commit, if anything.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import structlog
+
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.progress_records import largest_record
 from tailrace_publisher.deliver.segments import COMPACTED, warn_of_large_segments
@@ -16,8 +18,10 @@ from tailrace_publisher.deliver.topic_settings import (
     warn_of_retention,
 )
 from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_partitions
-from tailrace_publisher.errors import DeliveryRejected
+from tailrace_publisher.errors import DeliveryError, DeliveryRejected, DeliveryTimeout, TopicRefused
 from tailrace_publisher.runtime import DatabaseTopics
+
+_log = structlog.get_logger(__name__)
 
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
@@ -87,6 +91,21 @@ class DeliveryTopics:
         if count is None:
             raise DeliveryRejected(f"topic {topic}: ensure_topics was not called for it")
         return count
+
+    def doubt(self, topics: Sequence[str]) -> DeliveryTimeout | None:
+        """Return that one of some topics that hold events may be gone; None if none seems to be.
+
+        The messages of a deleted topic fail only when the producer's time is over.
+        Inferred from librdkafka 2.16, with a topic that was deleted during a transaction.
+        A broker that has just started may not know its topics yet, so the next start decides.
+        """
+        try:
+            self._admin().check_there(topics)
+        except TopicRefused as error:
+            return DeliveryTimeout(f"{error}. The next start looks for the topic again")
+        except DeliveryError as error:
+            _log.info("topics_not_described", topics=len(topics), reason=str(error))
+        return None
 
     def largest_event(self, topic: str) -> int:
         """Return the bytes that an event's key and value may have together, uncompressed."""

@@ -90,6 +90,12 @@ class PartitionLedger:
         self.first_offset = offset if first is None else min(first, offset)
         self.last_offset = offset if last is None else max(last, offset)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the broker has not confirmed all messages yet."""
+        first, last = self.first_offset, self.last_offset
+        return first is None or last is None or last + 1 - first < self.messages
+
     def progress(self) -> PartitionProgress:
         """Return the partition's entry of the progress record.
 
@@ -200,6 +206,10 @@ class Ledger:
     def failed(self) -> list[PartitionLedger]:
         """Return the partitions with a failed delivery report."""
         return [entry for entry in self._partitions.values() if entry.failure is not None]
+
+    def waiting(self) -> list[str]:
+        """Return the topics of which messages are not confirmed yet."""
+        return sorted({entry.topic for entry in self._partitions.values() if entry.is_waiting})
 
     def progress(self) -> list[PartitionProgress]:
         """Return the entries of the progress record, by topic and partition.

@@ -149,14 +149,20 @@ class TransactionalProducer:
         except (KafkaException, SystemError) as error:
             raise self._failed(f"sending to topic {topic}", error, topic) from error
 
-    def flush(self, failure: Callable[[], PublisherError | None] = lambda: None) -> None:
+    def flush(
+        self,
+        failure: Callable[[], PublisherError | None] = lambda: None,
+        waiting: Callable[[], Sequence[str]] = lambda: (),
+    ) -> None:
         """Wait until every message is delivered and reported.
 
         librdkafka holds back the messages after a refused one, and reports no error until the
         commit is requested. So delivery reports are checked while waiting.
 
         Args:
-            failure: returns the error of a delivery report; None if there is none.
+            failure: returns why delivery cannot succeed; None if nothing is known. Called at least
+                once a second.
+            waiting: returns the topics that have not confirmed everything, to be logged.
 
         Raises:
             DeliveryTimeout: the time is over; nothing is committed.
@@ -176,7 +182,8 @@ class TransactionalProducer:
                     self.abandon()
                     raise refused
                 if remaining:
-                    log.warning("waiting_for_kafka", records_not_delivered=remaining)
+                    topics = ", ".join(waiting()) or None
+                    log.warning("waiting_for_kafka", records_not_delivered=remaining, topics=topics)
                 if remaining and self._clock.monotonic() > deadline:
                     self.abandon()
                     raise DeliveryTimeout(

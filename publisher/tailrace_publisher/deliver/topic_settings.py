@@ -190,6 +190,13 @@ def warn_of_durability(
                 effect="a lost disk loses what was committed while the other copies lagged",
                 fix=alter_command(topic, {"min.insync.replicas": "2"}),
             )
+        if count > 1 and settings.get(topic, {}).get("unclean.leader.election.enable") == "true":
+            _log.warning(
+                "topic_allows_unclean_election",
+                topic=topic,
+                effect="a copy that lags may become the leader, and what it lacks is lost",
+                fix=alter_command(topic, {"unclean.leader.election.enable": "false"}),
+            )
 
 
 def describe_topics(

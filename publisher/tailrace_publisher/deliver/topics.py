@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -138,6 +139,15 @@ class TopicAdmin:
                 ):
                     continue
                 raise translate(f"describing topic {spec.name}", error, spec.name) from error
+
+    def check_there(self, topics: Sequence[str]) -> None:
+        """Check that the brokers know topics that hold events, and that we may see them.
+
+        Raises:
+            TopicRefused: one was deleted, or may not be used.
+            KafkaUnavailable: no broker answered in time.
+        """
+        self._check_usable([TopicSpec(name, 0, holds_events=True) for name in topics], math.inf)
 
     def partitions(self, topic: str) -> int | None:
         """Return the number of partitions of a topic; None if it does not exist.

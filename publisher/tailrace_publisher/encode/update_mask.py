@@ -20,7 +20,7 @@ class _LargeColumn:
     index: int
     bit: int
     name: str
-    null_on_delete: bool
+    has_no_before: bool
 
 
 class UpdateMask:
@@ -71,12 +71,8 @@ class UpdateMask:
 
     def is_untold(self, place: int, operation: int, mask: bytes | None) -> bool:
         """Return whether NULL in a large column means that its value was not logged."""
-        large = self._by_place[place]
-        if operation == Operation.DELETE:
-            return large.null_on_delete
-        if operation == Operation.INSERT:
-            return False
-        return not int.from_bytes(mask or b"", "big") >> large.bit & 1
+        bits = int.from_bytes(mask or b"", "big")
+        return _is_untold(self._by_place[place], operation, bits)
 
     def left_alone(self, values: Sequence[Any], mask: bytes | None) -> tuple[int, ...]:
         """Return the indexes of large columns that an update did not change, by its after image."""
@@ -97,8 +93,8 @@ class UpdateMask:
         """Return the names of large columns that are NULL because CDC did not log them, per event.
 
         Updates log a large value only if it changed. NULL with the bit off means "not known", NULL
-        with the bit on means NULL. Deletes never hold text, ntext and image (reference:
-        capture-instance-ct-table, Large Object Data Types).
+        with the bit on means NULL. An update's event has the row of its after image. So it never
+        names a column that only its before image lacks, of which readers would keep the old value.
 
         Args:
             rows: the row index of each event. The operations and masks are those of these rows.
@@ -106,11 +102,24 @@ class UpdateMask:
         found: list[tuple[str, ...]] = []
         for row, operation, mask in zip(rows, operations, masks, strict=True):
             empty = [large for large in self._large if columns[large.index][row] is None]
-            if not empty or operation == Operation.INSERT:
-                found.append(())
-            elif operation == Operation.DELETE:
-                found.append(tuple(large.name for large in empty if large.null_on_delete))
-            else:
-                bits = int.from_bytes(mask or b"", "big")
-                found.append(tuple(lob.name for lob in empty if not bits >> lob.bit & 1))
+            bits = int.from_bytes(mask or b"", "big")
+            found.append(tuple(lob.name for lob in empty if _is_untold(lob, operation, bits)))
         return found
+
+
+def _is_untold(large: _LargeColumn, operation: int, bits: int) -> bool:
+    """Return whether NULL means that the value was not logged.
+
+    Text, ntext and image have no before image at all.
+
+    See: cdc.<capture_instance>_CT (Transact-SQL), large object data types
+    """
+    match operation:
+        case Operation.INSERT:
+            return False
+        case Operation.DELETE:
+            return large.has_no_before
+        case Operation.UPDATE_BEFORE if large.has_no_before:
+            return True
+        case _:
+            return not bits >> large.bit & 1

@@ -17,6 +17,7 @@ statement, permission, password or option can fix.
 """
 
 from tailrace_publisher.errors.base import (
+    ClientUnusable,
     ConfigError,
     PreflightError,
     PublisherError,
@@ -46,12 +47,7 @@ from tailrace_publisher.errors.delivery import (
     TopicPartitionsChanged,
     TopicRefused,
 )
-from tailrace_publisher.errors.primary import (
-    CaptureGivenUp,
-    CleanupRefused,
-    LogValveRefused,
-    RotationRefused,
-)
+from tailrace_publisher.errors.primary import CleanupRefused, HistoryUnproven, RotationRefused
 from tailrace_publisher.errors.source import (
     CaptureInstanceGone,
     DatabaseReplaced,
@@ -71,6 +67,8 @@ from tailrace_publisher.errors.source import (
     SourceUnavailable,
     StillStopped,
     TableRenamed,
+    UnreadableKey,
+    ValuesHidden,
 )
 from tailrace_publisher.errors.table import (
     ColumnsRefused,
@@ -85,13 +83,13 @@ from tailrace_publisher.errors.table import (
 from tailrace_publisher.errors.unlogged import RowsSwitched, ValuesConverted
 
 __all__ = [
-    "CaptureGivenUp",
     "CaptureInstanceGone",
     "CheckpointError",
     "CheckpointLost",
     "CheckpointRetentionTooShort",
     "CheckpointUnavailable",
     "CleanupRefused",
+    "ClientUnusable",
     "ColumnsRefused",
     "ConfigError",
     "DatabaseReplaced",
@@ -102,9 +100,9 @@ __all__ = [
     "EncodeError",
     "EncryptionRefused",
     "ForeignRecords",
+    "HistoryUnproven",
     "KafkaUnavailable",
     "LakeUnknown",
-    "LogValveRefused",
     "LoginRefused",
     "LsnWentBackwards",
     "OrderUnknown",
@@ -140,5 +138,7 @@ __all__ = [
     "TopicPartitionsChanged",
     "TopicRefused",
     "UnexpectedTableError",
+    "UnreadableKey",
     "ValuesConverted",
+    "ValuesHidden",
 ]

@@ -43,6 +43,19 @@ class ConfigError(PublisherError):
         super().__init__("configuration: " + "; ".join(self.problems))
 
 
+class ClientUnusable(ConfigError):
+    """The Kafka client cannot be created by its options, or by the files that they name.
+
+    At a first start the options are wrong. Later a certificate or key may be in the middle of its
+    replacement.
+    """
+
+    @property
+    def may_heal(self) -> bool:
+        """Whether waiting may help if the same configuration has worked before: always."""
+        return True
+
+
 class PreflightError(PublisherError):
     """The source is not ready to be published; names every problem at once.
 

@@ -41,22 +41,40 @@ class CheckpointRetentionTooShort(CheckpointError):
 
 
 class CheckpointLost(CheckpointError):
-    """There is no checkpoint, although progress records prove that the database was published.
+    """The checkpoint, or its end, is gone: progress records prove that more was published.
 
     Attributes:
         progress_offset: offset of the newest progress record of this server and database.
         closed_lsn: its closed LSN, up to which everything is published.
     """
 
-    def __init__(self, topics: TopicNames, database: str, offset: int, closed_lsn: Lsn) -> None:
+    def __init__(
+        self,
+        topics: TopicNames,
+        database: str,
+        offset: int,
+        closed_lsn: Lsn,
+        found: Lsn | None = None,
+    ) -> None:
         self.progress_offset = offset
         self.closed_lsn = closed_lsn
+        up_to = f"topic {topics.progress} shows that it was published up to {closed_lsn}"
+        ways_out = (
+            "Fix: restore the topic, or accept the loss with tailrace accept-checkpoint-loss, which"
+            " takes new snapshots of all tables"
+        )
+        if found is None:
+            super().__init__(
+                f"topic {topics.offsets} holds no checkpoint of database {database}, but {up_to}"
+                f" (offset {offset}). A lost disk, a deleted topic or its cleanup.policy lost the"
+                f" checkpoint, and to continue would leave a silent gap. {ways_out}"
+            )
+            return
         super().__init__(
-            f"topic {topics.offsets} holds no checkpoint of database {database}, but topic"
-            f" {topics.progress} shows that it was published up to {closed_lsn} (offset {offset})."
-            " A lost disk, a deleted topic or its cleanup.policy lost the checkpoint, and to"
-            " continue would leave a silent gap. Fix: restore the topic, or accept the loss with"
-            " tailrace accept-checkpoint-loss, which takes new snapshots of all tables"
+            f"topic {topics.offsets} holds the checkpoint of database {database} up to {found}, but"
+            f" {up_to} (offset {offset}). An unclean election of a leader or a restored disk lost"
+            " the end of the topic, and to continue would publish changes a second time."
+            f" {ways_out}"
         )
 
 

@@ -1,28 +1,56 @@
-"""What SQL Server refuses when the publisher changes the source, and what it gives up there."""
+"""What SQL Server refuses when the publisher changes the source."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from tailrace_publisher.errors.base import PublisherError
 from tailrace_publisher.errors.source import SourceError
-from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 
 _FIX_OF_CHANGE: Final = {
     229: "let source.primary name a login in the role db_owner (tailrace grants)",
+    15247: "let source.primary name a login in the role db_owner (tailrace grants)",
     22904: "let source.primary name a login in the role db_owner (tailrace grants)",
     3906: "let source.primary name the primary: this copy of the database is read-only",
     22939: "give the table a primary key, or create a capture instance without net changes",
     22943: "create a capture instance whose @captured_column_list has all columns of its index",
 }
+_PROVEN: Final = (
+    "let source.primary.host name the primary of the database that source.host reads. If that"
+    " database was restored, or failed over with loss of data, stop the publisher and run tailrace"
+    " accept-database"
+)
 _BY_HAND: Final = (
     "create the second capture instance yourself (docs/schema-changes.md), or set"
     " tables.schema_changes of the table to follow"
 )
 
 
+class HistoryUnproven(SourceError):
+    """A source is not changed, because nothing proves that it holds what was published.
+
+    The publisher continues, and nothing was changed there.
+
+    Attributes:
+        server: the server that the change was sent to, by its own name.
+        differs: what is not as it was published.
+    """
+
+    heals = False
+    of_one_table = False
+
+    def __init__(self, server: str, database: str, differs: str) -> None:
+        self.server = server
+        self.differs = differs
+        super().__init__(
+            f"SQL Server {server}, database {database}: it is not proven to hold what was"
+            f" published, so nothing is changed there: {differs}. Fix: {_PROVEN}"
+        )
+
+
 class RotationRefused(SourceError):
-    """SQL Server refuses to create or to drop a capture instance (tables.schema_change: rotate).
+    """A capture instance cannot be created or dropped (tables.schema_change: rotate).
 
     The table continues with its present instance.
 
@@ -32,73 +60,44 @@ class RotationRefused(SourceError):
 
     heals = False
 
-    def __init__(self, table: TableName, instance: str, doing: str, cause: SourceError) -> None:
+    def __init__(self, table: TableName, instance: str, doing: str, cause: PublisherError) -> None:
         self.table = table
         self.instance = instance
-        fix = _FIX_OF_CHANGE.get(cause.number)
+        fix = _fix_of(cause)
         super().__init__(
-            f"table {table}: SQL Server refuses to {doing} capture instance {instance}: {cause}."
-            f" Fix: {_BY_HAND if fix is None else f'{fix}; or {_BY_HAND}'}",
-            sqlstate=cause.sqlstate,
-            number=cause.number,
+            f"table {table}: the publisher cannot {doing} capture instance {instance}:"
+            f" {_reason_of(cause)}. Fix: {_BY_HAND if fix is None else f'{fix}; or {_BY_HAND}'}"
         )
-
-
-class CaptureGivenUp(SourceError):
-    """Capture of a table was given up, because the source's log was nearly full (source.log_valve).
-
-    Attributes:
-        after: changes after this LSN are missing, until the table has a new snapshot. None if it
-            was stopped before.
-    """
-
-    heals = False
-
-    def __init__(self, table: TableName, percent: float, after: Lsn | None) -> None:
-        self.after = after
-        name = f"{table.schema}.{table.table}"
-        missing = "since it was stopped, before that" if after is None else f"after {after}"
-        super().__init__(
-            f"source.log_valve gave up its capture: the source's transaction log was {percent:.0f}"
-            f" % full and waited for the capture process. Changes {missing} are missing."
-            f" Fix: once the log has room, tailrace enable {name}; the table is then in the cuts"
-            " again from the LSN on at which its new snapshot ends"
-        )
-
-
-class LogValveRefused(SourceError):
-    """The valve of the log cannot act (source.log_valve).
-
-    The publisher continues, and so does everything that is captured.
-    """
-
-    heals = False
-    of_one_table = False
-
-    def __init__(self, problem: str, fix: str) -> None:
-        super().__init__(f"source.log_valve cannot give up any table: {problem}. Fix: {fix}")
-
-    @classmethod
-    def of(cls, cause: SourceError) -> LogValveRefused:
-        """Return the refusal by an error of the server."""
-        fix = _FIX_OF_CHANGE.get(cause.number, "remove the cause, or source.log_valve")
-        return cls(str(cause), fix)
 
 
 class CleanupRefused(SourceError):
-    """SQL Server refuses to remove change rows (cleanup.wait_for).
+    """Change rows cannot be removed (cleanup.wait_for).
 
     The publisher continues, and the change rows stay.
+
+    Attributes:
+        table: whose change rows; None if it affects all tables.
     """
 
     heals = False
     of_one_table = False
 
-    def __init__(self, cause: SourceError) -> None:
-        fix = _FIX_OF_CHANGE.get(cause.number)
+    def __init__(self, table: TableName | None, cause: PublisherError) -> None:
+        self.table = table
+        fix = _fix_of(cause)
+        of_table = "" if table is None else f"table {table}: "
         super().__init__(
-            f"SQL Server refuses to clean up a change table: {cause}."
-            f" Fix: {'' if fix is None else f'{fix}; or '}set cleanup.wait_for to off",
-            sqlstate=cause.sqlstate,
-            number=cause.number,
+            f"{of_table}the publisher cannot clean up change tables: {_reason_of(cause)}."
+            f" Fix: {'' if fix is None else f'{fix}; or '}set cleanup.wait_for to off"
         )
+
+
+def _reason_of(cause: PublisherError) -> str:
+    """Return an error's text without its fix, which follows once for all."""
+    return str(cause).partition(". Fix: ")[0]
+
+
+def _fix_of(cause: PublisherError) -> str | None:
+    own = str(cause).partition(". Fix: ")[2]
+    number = cause.number if isinstance(cause, SourceError) else 0
+    return own.rstrip(".") or _FIX_OF_CHANGE.get(number)

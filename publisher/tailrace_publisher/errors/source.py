@@ -100,6 +100,21 @@ class SnapshotTooLarge(SourceError):
         )
 
 
+class UnreadableKey(SourceError):
+    """A snapshot cannot resume after a key: its text does not give the stored bytes again."""
+
+    heals = False
+
+    def __init__(self, table: TableName, columns: Sequence[str]) -> None:
+        self.table = table
+        self.columns = tuple(columns)
+        super().__init__(
+            f"table {table}: a value of key column {', '.join(columns)} has bytes that are no"
+            " character of its code page, so its snapshot cannot resume after it. Fix: correct the"
+            " value, or start with the changes from now on (snapshot.mode: no_data)"
+        )
+
+
 class LoginRefused(SourceError):
     """User or password are wrong, or the account may not log in."""
 
@@ -126,6 +141,19 @@ class PermissionMissing(SourceError):
     """A statement was refused because the login lacks a permission."""
 
     heals = False
+
+
+class ValuesHidden(SourceError):
+    """The server shows the login masks, fewer rows or cipher text instead of a table's values.
+
+    Such values are never published and never compared.
+    """
+
+    heals = False
+
+    def __init__(self, table: TableName, what: str) -> None:
+        self.table = table
+        super().__init__(f"table {table}{what}")
 
 
 class StillStopped(SourceError):

@@ -147,17 +147,6 @@ class Metrics:
             ["table"],
             registry=self.registry,
         )
-        self.given_up = Gauge(
-            "tailrace_capture_given_up",
-            "1 while the capture of the table is given up (source.log_valve).",
-            ["table"],
-            registry=self.registry,
-        )
-        self.log_valve_refused = Gauge(
-            "tailrace_log_valve_refused",
-            "1 while no table could be given up, whatever the use of the log (source.log_valve).",
-            registry=self.registry,
-        )
         self.rotation_refused = Gauge(
             "tailrace_rotation_refused",
             "1 while SQL Server refuses to create or drop a capture instance of the table.",

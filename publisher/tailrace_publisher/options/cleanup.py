@@ -34,7 +34,8 @@ class CleanupConfig(Section):
         ge=1,
         le=86_400,
         description="Seconds between two cleanups; 1 to 86400. Each table gets bites of 1,000"
-        " commits. Higher: change tables grow larger, and each bite deletes more rows.",
+        " commits, and at most 50,000 change rows unless one transaction has more. Higher: change"
+        " tables grow larger, and each bite deletes more rows.",
     )
 
     @property

@@ -72,7 +72,7 @@ class EventOptions(Section):
     unavailable_values: UnavailableValues = Field(
         default=UnavailableValues.MARK,
         description="What an event has if the change table does not hold a large value, because an"
-        " update did not change it (or a delete, for text, ntext and image). mark: NULL, and the"
+        " update did not change it (or before, for text, ntext and image). mark: NULL, and the"
         " column's name in source.unavailable; placeholder: unavailable_placeholder, and the name"
         " as with mark, which the sink uses; reselect: the source's present value, selected by the"
         " table's primary key or unique index. That costs a round trip per ten updates, and the"

@@ -25,6 +25,7 @@ from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.options.start import StartConfig
 from tailrace_publisher.options.tables import CapturedTables, DropAfter, templates_of
 from tailrace_schemas.records.shards import ShardMap
+from tailrace_schemas.topics.name_patterns import spelled_as
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.options.endpoint import EndpointOptions
 from tailrace_service.options.sections import check_patterns, matches, problems
@@ -147,8 +148,8 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
 
     def lossless_of(self, table: TableName) -> Sequence[str]:
         """Return the columns of a table that are published with all seven digits."""
-        columns = {name.casefold(): columns for name, columns in self.lossless_columns.items()}
-        return columns.get(f"{table.schema}.{table.table}".casefold(), ())
+        spelled = spelled_as(table.in_database, self.lossless_columns)
+        return () if spelled is None else self.lossless_columns[spelled]
 
     def outbox_of(self, table: TableName) -> OutboxConfig | None:
         """Return the options of a table's messages; None if it is no outbox."""
@@ -170,7 +171,6 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         changes = {
             "tables.schema_change: rotate": self.tables.may_rotate,
             f"cleanup.wait_for: {self.cleanup.wait_for.value}": self.cleanup.is_on,
-            "source.log_valve": self.source.log_valve.is_on,
         }
         return [option for option, is_given in changes.items() if is_given]
 

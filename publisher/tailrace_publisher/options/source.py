@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Self
+from typing import Any, Final, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from tailrace_publisher.errors import ConfigError
-from tailrace_publisher.options.log_valve import LogValveConfig
 from tailrace_publisher.options.odbc import KEYWORDS, check_login, spelled
 from tailrace_service.options.sections import Section
+
+_VALVE_REMOVED: Final = (
+    "log_valve was removed, so the publisher gives up no table's capture. Fix: remove it, and alert"
+    " on LogFillsUp, whose runbook (docs/runbooks/LogFillsUp.md) says how to disable a table's"
+    " capture by hand"
+)
 
 
 class Encrypt(StrEnum):
@@ -37,7 +42,7 @@ class ReadMode(StrEnum):
 
 
 class PrimaryConfig(Section):
-    """The connection that changes the source (rotation, cleanup, source.log_valve)."""
+    """The connection that changes the source (rotation, cleanup)."""
 
     host: str | None = Field(
         default=None,
@@ -169,7 +174,13 @@ class SourceConfig(Section):
     )
 
     primary: PrimaryConfig = Field(default_factory=PrimaryConfig)
-    log_valve: LogValveConfig = Field(default_factory=LogValveConfig)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_valve(cls, options: Any) -> Any:
+        if isinstance(options, dict) and "log_valve" in options:
+            raise ValueError(_VALVE_REMOVED)
+        return options
 
     @field_validator("odbc")
     @classmethod

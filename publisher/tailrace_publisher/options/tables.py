@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from pydantic import Field, field_validator
 
-from tailrace_schemas.topics.templates import TopicTemplate, is_plain_name
+from tailrace_schemas.topics.templates import TopicTemplate
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.options.sections import TableSelection, check_patterns, matches
 
@@ -39,7 +39,6 @@ class DropAfter(StrEnum):
 class PatchedTables(StrEnum):
     """Of which tables rows are re-read after a capture instance with further columns took over."""
 
-    ROTATED = "rotated"
     ALL = "all"
     NONE = "none"
 
@@ -82,12 +81,12 @@ class CapturedTables(TableSelection):
     )
 
     patch: PatchedTables = Field(
-        default=PatchedTables.ROTATED,
+        default=PatchedTables.ALL,
         description="Of which tables values that no change table has are re-read, after a capture"
-        " instance with further columns took over: rotated: of those whose schema_change is"
-        " rotate; all: also of those that follow; none: rows keep NULL in a new column until their"
-        " next change. A patch reads the table once, and publishes the rows that have a value in"
-        " a new column as op u with source.snapshot patch. It needs a key. With few such rows a"
+        " instance with further columns took over, also under follow. none: rows keep NULL in a"
+        " new column until their next change. A patch reads the table once, and publishes the rows"
+        " that have a value in a new column as op u with source.snapshot patch. It needs a key:"
+        " a table without one needs a new snapshot, which a warning says. With few such rows a"
         " statement scans for long: see source.query_timeout_s.",
     )
 
@@ -107,17 +106,6 @@ class CapturedTables(TableSelection):
         name = f"{table.schema}.{table.table}"
         found = (mode for pattern, mode in self.schema_changes.items() if matches([pattern], name))
         return next(found, self.schema_change)
-
-    def patches(self, table: TableName) -> bool:
-        """Return whether rows of a table are re-read after a hand-over."""
-        is_rotated = self.schema_change_of(table) is SchemaChange.ROTATE
-        return self.patch is PatchedTables.ALL or (
-            self.patch is PatchedTables.ROTATED and is_rotated
-        )
-
-    def plain_names(self) -> list[str]:
-        """Return the include patterns that name one table; those tables must be captured."""
-        return list(filter(is_plain_name, self.include))
 
 
 def templates_of(names: Mapping[str, str]) -> tuple[TopicTemplate, ...]:

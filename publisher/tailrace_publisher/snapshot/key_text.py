@@ -4,6 +4,12 @@ Only the server compares the last key of a chunk, because its order depends on c
 byte order of uniqueidentifier. The key travels as text with an explicit conversion to the column's
 type. So varchar keys are compared as varchar: an nvarchar parameter sorts differently under SQL
 collations. Text can also be stored as a resume key in a checkpoint.
+
+Each byte of a single-byte code page has a character that converts back. In a double-byte code page
+bytes may be no character (:class:`UnreadableKey`).
+
+See: Collation and Unicode support, code pages
+Inferred: does a _BIN collation of code page 932 distinguish bytes that are one character?
 """
 
 from __future__ import annotations
@@ -25,6 +31,8 @@ _STYLES: Final = {
     "timestamp": 1,
 }
 _CHARACTERS: Final = frozenset({"char", "varchar", "nchar", "nvarchar"})
+_NARROW: Final = frozenset({"char", "varchar"})
+_HIERARCHYID_BYTES: Final = 892
 _SEVEN_DIGITS: Final = frozenset({"time", "datetime2"})
 
 
@@ -33,7 +41,7 @@ def needs_server_text(column: CapturedColumn) -> bool:
     return column.type.name in _SEVEN_DIGITS and column.type.scale == 7
 
 
-def server_text(column: CapturedColumn) -> str:
+def text_of_time(column: CapturedColumn) -> str:
     """Return the select-list expression that writes a key column as text."""
     return f"CONVERT(varchar(27), {quote_name(column.name)}, 121)"
 
@@ -62,7 +70,16 @@ def typed_parameter(column: CapturedColumn) -> str:
     name = column.type.name
     if name in _CHARACTERS and column.collation:
         return f"CAST(? COLLATE {column.collation} AS {column.type})"
+    if name == "hierarchyid":
+        # CAST of a text reads '/1/2/'; CONVERT with style 1 reads 0x and digits.
+        # See: hierarchyid (Transact-SQL), conversion
+        return f"CAST(CONVERT(varbinary({_HIERARCHYID_BYTES}), ?, 1) AS hierarchyid)"
     if name in _STYLES:
         declared = "binary(8)" if name == "timestamp" else str(column.type)
         return f"CONVERT({declared}, ?, {_STYLES[name]})"
     return f"CAST(? AS {column.type})"
+
+
+def is_narrow(column: CapturedColumn) -> bool:
+    """Return whether a column has the bytes of a code page."""
+    return column.type.name in _NARROW

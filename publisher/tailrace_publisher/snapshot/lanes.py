@@ -17,6 +17,7 @@ import structlog
 from tailrace_publisher.errors import SourceBusy, SourceError, SourceUnavailable
 from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotIsolation
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.snapshot.chunk import Chunk
 from tailrace_publisher.snapshot.table_reader import ReadSource, TableReader
 from tailrace_publisher.source.log.log_end import LogEndSource
@@ -43,6 +44,7 @@ class Lane:
     Args:
         executor: has exactly one thread.
         connect_blocks: opens a reader of blocks; returns None if blocks cannot be read.
+        topics: have the events of a lost history, whose keys a repair reads.
     """
 
     def __init__(
@@ -51,9 +53,11 @@ class Lane:
         connect: Callable[[], Connection],
         options: SnapshotConfig,
         connect_blocks: Callable[[], BlockReading | None] = lambda: None,
+        topics: DatabaseTopics | None = None,
     ) -> None:
         self._executor = executor
         self._connect = connect
+        self._topics = topics
         self._connect_blocks = connect_blocks
         self._options = options
         self._source: ReadSource | None = None
@@ -97,6 +101,7 @@ class Lane:
             raise SourceBusy(str(error), sqlstate=error.sqlstate, number=error.number) from error
 
     def _open(self) -> ReadSource:
+        # See: SET LOCK_TIMEOUT; SET TRANSACTION ISOLATION LEVEL
         connection = self._connect()
         try:
             settings = [f"SET LOCK_TIMEOUT {round(self._options.lock_timeout_s * 1000)}"]
@@ -110,7 +115,9 @@ class Lane:
             connection.close()
             raise
         log_ends = LogEndSource(connection, effect=None)
-        self._source = ReadSource(connection, log_ends, partial(self._blocks, settings))
+        blocks = partial(self._blocks, settings)
+        exempt = self._options.exempt_policies
+        self._source = ReadSource(connection, log_ends, blocks, self._topics, exempt)
         return self._source
 
     def _blocks(self, settings: Sequence[str]) -> BlockReading | None:

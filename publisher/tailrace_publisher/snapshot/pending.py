@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.event_kinds import Kind
+from tailrace_publisher.snapshot.lost_rows import LostRows
 from tailrace_publisher.snapshot.progress import SnapshotProgress
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.records.signals import RowKeys
@@ -23,7 +24,7 @@ class PendingTable:
             that was given up and requested again at the same place. Rows read for the given-up one
             are older than the changes that its end voided.
         kind: of its events: READ, or PATCH for columns that the table's changes lack.
-        repair: the rows to read, if a repair reads them; they are one chunk.
+        repair: the rows to read, if a repair reads them.
     """
 
     instance: CaptureInstance
@@ -32,7 +33,7 @@ class PendingTable:
     where: str | None = None
     beginning: int = 0
     kind: Kind = Kind.READ
-    repair: RowKeys | None = None
+    repair: RowKeys | LostRows | None = None
 
     @property
     def name(self) -> TableName:
@@ -58,10 +59,11 @@ class PendingTable:
         """Return whether rows that were read for one table value are valid for the other.
 
         They are not if another capture instance now reports the changed keys, or the table's
-        columns differ.
+        columns or its present name differ.
         """
         return (
             self.instance.object_id == other.instance.object_id
+            and self.instance.renamed_to == other.instance.renamed_to
             and self.instance.columns == other.instance.columns
             and self.instance.identity == other.instance.identity
             and self.schema == other.schema

@@ -2,26 +2,38 @@
 
 This is the option ``unavailable_values``. An update logs a large value only if it changed. The
 value that is selected is the present one. It may be newer than the event; then a later event also
-carries it. A row keeps its mark if it was deleted or is locked. READPAST skips locked rows, because
+carries it. A row keeps its mark if it was deleted or is locked, or if its
+values are masked. READPAST skips locked rows, because
 the stream waits for nobody.
+
+The connection is the one that planned the window. Another one may be at a replica that lags, whose
+values are older than the event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangeRow
 from tailrace_publisher.encode.update_mask import UpdateMask
+from tailrace_publisher.errors import ValuesHidden
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.key_text import key_text, needs_server_text
 from tailrace_publisher.snapshot.statements import row_statement
+from tailrace_publisher.source.catalog.hidden_data import check_rows_visible, hidden_data
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import Operation
 
 _AT_ONCE: Final = 10
 """Rows in one round trip; each row has a statement of its own."""
+READ_COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
+"""READPAST needs locks, which a session with snapshot isolation does not take (650).
+
+See: Table hints (Transact-SQL), READPAST.
+"""
 _VALUES: Final = 5
 """Index of the first column value in a change row."""
 
@@ -29,8 +41,11 @@ _VALUES: Final = 5
 class Reselection:
     """Completes the change rows of one capture instance in one version.
 
+    Attributes:
+        hidden: why values were left unavailable; None if the login sees the table as it is.
+
     Args:
-        connection: where the source table is read.
+        connection: that planned the window.
         size_max: approximate limit of the selected values in memory, bytes.
         between: called before each round trip.
     """
@@ -52,6 +67,9 @@ class Reselection:
         self._key_places = [places[key.name] for key in self._keys if key.name in places]
         self._large = self._mask.large_places
         self._statement = row_statement(instance, schema, self._large)
+        self._instance = instance
+        self._names = [schema.columns[place].name for place in self._large]
+        self.hidden: ValuesHidden | None = None
 
     @staticmethod
     def is_possible(instance: CaptureInstance, schema: TableSchema) -> bool:
@@ -101,8 +119,27 @@ class Reselection:
             for row in rows
             for key, place in zip(self._keys, self._key_places, strict=True)
         ]
-        batch = " ".join([self._statement] * len(rows))
-        return [found[0] if found else None for found in self._connection.query_sets(batch, *texts)]
+        # The level lasts as long as the batch, because the driver sends parameters by
+        # sp_executesql or sp_prepexec, after which SET options are restored.
+        # See: SET statements (Transact-SQL), considerations.
+        batch = READ_COMMITTED + " ".join([self._statement] * len(rows))
+        sets = self._connection.query_sets(batch, *texts)
+        if self._instance.may_be_masked and not self._sees_values():
+            return [None] * len(rows)
+        return [found[0] if found else None for found in sets]
+
+    def _sees_values(self) -> bool:
+        """Return whether the selected values are the table's; queried after they were read.
+
+        A row that a security policy hides is not found, and keeps its mark.
+        """
+        hidden = replace(hidden_data(self._connection, only=self._instance), filtered={})
+        try:
+            check_rows_visible(hidden, self._instance, self._names)
+        except ValuesHidden as error:
+            self.hidden = error
+            return False
+        return True
 
     def _complete(self, rows: list[ChangeRow], index: int, found: Sequence[Any] | None) -> int:
         """Set the values that an update did not change in both of its images; return their size."""

@@ -8,19 +8,22 @@ into a seek. Chunk n would then read the n - 1 chunks before it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
-from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
+from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.errors import UnreadableKey
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.key_text import (
+    is_narrow,
     key_text,
     needs_server_text,
-    server_text,
+    text_of_time,
     typed_parameter,
 )
 from tailrace_publisher.source.connection.quoting import quote_name, quote_table
-from tailrace_publisher.source.pages.page_statements import value_expression
-from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
+from tailrace_publisher.source.pages.column_values import server_text, source_value
+from tailrace_schemas.events.envelope import TableSchema
 
 
 class ChunkStatements:
@@ -34,6 +37,7 @@ class ChunkStatements:
             the identity follow.
         where: the condition of the rows; None for all rows.
         option: how each statement ends, e.g. ``OPTION (MAXDOP 1)``.
+        as_bytes: names of the columns whose reader takes the bytes of char and varchar.
     """
 
     def __init__(
@@ -42,22 +46,25 @@ class ChunkStatements:
         selected: TableSchema | Sequence[str],
         where: str | None = None,
         option: str = "",
+        as_bytes: Set[str] = frozenset(),
     ) -> None:
+        # See: TOP, with ORDER BY; Query Hints, OPTION
         self._conditions = [] if where is None else [f"({where})"]
         self._keys = instance.identity_columns
         if isinstance(selected, TableSchema):
-            values = value_expressions(instance, selected)
+            values = value_expressions(instance, selected, as_bytes)
             names = [column.name for column in selected.columns]
             self._places = {name: place for place, name in enumerate(names)}
         else:
-            values = [*selected, *(quote_name(column.name) for column in self._keys)]
+            keys = (server_text(quote_name(column.name), column.type) for column in self._keys)
+            values = [*selected, *keys]
             names = [column.name for column in self._keys]
             self._places = {name: place for place, name in enumerate(names, len(selected))}
         self._width = len(values)
         table = quote_table(instance.source_table)
         end = f" {option}" if option else ""
         self.whole = f"SELECT {', '.join(values)} FROM {table}{self._where()}{end}"
-        texts = [server_text(column) for column in self._keys if needs_server_text(column)]
+        texts = [text_of_time(column) for column in self._keys if needs_server_text(column)]
         self.texts = len(texts)
         values += texts
         self._select = f"SELECT TOP (?) {', '.join(values)} FROM {table}"
@@ -121,11 +128,16 @@ class KeyWalk:
         self._level = statements.depth - 1
         self.after = after
 
-    def next(self) -> tuple[str, list[str]]:
-        """Return the next statement, and its parameters after the row limit."""
+    def next(self, statements: ChunkStatements | None = None) -> tuple[str, list[str]]:
+        """Return the next statement, and its parameters after the row limit.
+
+        Args:
+            statements: those of another reader of the same rows.
+        """
+        chosen = statements or self._statements
         if self.after is None:
-            return self._statements.first(), []
-        return self._statements.rows_after(self._level), self.after[: self._level + 1]
+            return chosen.first(), []
+        return chosen.rows_after(self._level), self.after[: self._level + 1]
 
     def passed(self, last: Sequence[Any] | None, *, is_full: bool) -> bool:
         """Continue after the rows of the statement; return whether the table has no more.
@@ -144,10 +156,41 @@ class KeyWalk:
         return is_everything and not is_full
 
 
+def check_reads_back(connection: Connection, instance: CaptureInstance, key: Sequence[str]) -> None:
+    """Check that the server reads the texts of a key as they are.
+
+    Only bytes that are no character of a double-byte code page become another text.
+
+    See: Collation Precedence
+    Inferred: does a cast of nvarchar with COLLATE to varchar use the code page of that collation?
+
+    Raises:
+        UnreadableKey: it does not, so other rows would follow the key.
+        SourceError: the server did not answer.
+    """
+    texts = [
+        (column, text)
+        for column, text in zip(instance.identity_columns, key, strict=True)
+        if is_narrow(column) and not text.isascii()
+    ]
+    if not texts:
+        return
+    values = (server_text(typed_parameter(column), column.type) for column, _ in texts)
+    read = connection.query(f"SELECT {', '.join(values)}", *(text for _, text in texts))[0]
+    wrong = [column.name for (column, text), now in zip(texts, read, strict=True) if now != text]
+    if wrong:
+        raise UnreadableKey(instance.table, wrong)
+
+
 def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequence[int]) -> str:
     """Return the statement that reads columns of one row, or nothing if the row is locked.
 
-    Its parameters are the texts of the identity's columns.
+    Its parameters are the texts of the identity's columns. READPAST alone is refused (650) under
+    SNAPSHOT and under READ_COMMITTED_SNAPSHOT, where no lock is taken that it could pass.
+    READCOMMITTEDLOCK takes locks whatever the database's options are, but is named only for READ
+    COMMITTED, so the caller's batch begins with READ_COMMITTED.
+
+    See: Table hints (Transact-SQL), READPAST and READCOMMITTEDLOCK.
 
     Args:
         schema: the version whose columns are selected.
@@ -158,7 +201,7 @@ def row_statement(instance: CaptureInstance, schema: TableSchema, places: Sequen
     return (
         f"SELECT {', '.join(values[place] for place in places)}"
         f" FROM {quote_table(instance.source_table)}"
-        f" WITH (READPAST) WHERE {' AND '.join(keys)};"
+        f" WITH (READCOMMITTEDLOCK, READPAST) WHERE {' AND '.join(keys)};"
     )
 
 
@@ -168,18 +211,23 @@ def check_statement(instance: CaptureInstance, where: str) -> str:
     Its parameter is the row limit, 0. A statement with a parameter is prepared like those that will
     read rows.
     """
+    # See: TOP. Inferred: is the condition compiled, so that it is refused, although TOP (0) reads
+    # no row?
     return f"SELECT TOP (?) 1 FROM {quote_table(instance.source_table)} WHERE ({where})"
 
 
-def value_expressions(instance: CaptureInstance, schema: TableSchema) -> list[str]:
+def value_expressions(
+    instance: CaptureInstance, schema: TableSchema, as_bytes: Set[str] = frozenset()
+) -> list[str]:
     """Return the columns as in the change table: computed and dropped ones are NULL."""
-    captured = {column.name: column for column in instance.columns}
+    held = {
+        column.name: column.type
+        for column in instance.columns
+        if column.in_source and not column.is_computed
+    }
     return [
-        value_expression(column) if _has_values(captured, column) else "NULL"
+        source_value(column, held[column.name], as_bytes=column.name in as_bytes)
+        if column.name in held
+        else "NULL"
         for column in schema.columns
     ]
-
-
-def _has_values(captured: Mapping[str, CapturedColumn], column: SchemaColumn) -> bool:
-    found = captured.get(column.name)
-    return found is not None and found.in_source and not found.is_computed

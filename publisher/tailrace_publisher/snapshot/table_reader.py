@@ -11,7 +11,7 @@ If the block reader declines a block, the reference reader continues that table 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,14 +21,24 @@ from tailrace_publisher.encode.around_bad_events import encode_images_around
 from tailrace_publisher.encode.columns.column_forms import Declined
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
-from tailrace_publisher.errors import RepairRefused, SnapshotTooLarge, SourceBehind, SourceError
+from tailrace_publisher.errors import (
+    RepairRefused,
+    SnapshotTooLarge,
+    SourceBehind,
+    SourceError,
+)
 from tailrace_publisher.options.sql_condition import shape_of
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.snapshot.chunk import Chunk
-from tailrace_publisher.snapshot.keyed_rows import read_keyed
+from tailrace_publisher.snapshot.keyed_rows import KeyedRows, RepairReader, identifies_rows
+from tailrace_publisher.snapshot.lost_keys import LostKeys
+from tailrace_publisher.snapshot.lost_rows import LostRows
 from tailrace_publisher.snapshot.pending import PendingTable
+from tailrace_publisher.snapshot.repair_keys import NamedKeys, RepairKeys
 from tailrace_publisher.snapshot.resume_key import read_resume_key, write_resume_key
-from tailrace_publisher.snapshot.statements import ChunkStatements, KeyWalk
+from tailrace_publisher.snapshot.statements import ChunkStatements, KeyWalk, check_reads_back
+from tailrace_publisher.source.catalog.hidden_data import check_rows_visible, hidden_data
 from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_publisher.source.log.queries import max_lsn
 from tailrace_publisher.source.pages.page_readers import BlockReading, TableReading, TableRows
@@ -67,11 +77,15 @@ class ReadSource:
         connection: used by the reading thread alone.
         blocks: returns the block reader of the same server, opened on first use. None if there is
             none.
+        topics: have the events of a lost history. Without them only named rows are repaired.
+        exempt: security policies that hide nothing from the login.
     """
 
     connection: Connection
     log_ends: LogEndSource
     blocks: Callable[[], BlockReading | None] = _no_blocks
+    topics: DatabaseTopics | None = None
+    exempt: Sequence[str] = ()
 
 
 class TableReader:
@@ -101,10 +115,13 @@ class TableReader:
         self._identity = RowIdentity(table.schema, instance.identity)
         self._statements = ChunkStatements(instance, table.schema, table.where)
         self._row_size = RowSize(table.schema, leading=0)
-        after = read_resume_key(
-            table.progress.resume_key, instance.identity, instance.key, table.where
-        )
+        after = None
+        if table.repair is None:
+            after = read_resume_key(
+                table.progress.resume_key, instance.identity, instance.key, table.where
+            )
         self._walk = KeyWalk(self._statements, after)
+        self._repair: RepairReader | None = None
         self._has_ended = False
         self._rows_read = 0
         self._declined = False
@@ -121,7 +138,9 @@ class TableReader:
             SourceBehind: the connection does not see what is published.
             RepairRefused: the rows of a repair cannot be read by their keys.
             SnapshotTooLarge: the table is not divided into chunks, and too large.
+            UnreadableKey: no statement reads what follows the last key.
             EncodeError: a value does not fit its type.
+            ValuesHidden: the rows may be fewer than there are, or hold masks.
             SourceError: the server did not answer or refused.
         """
         if self._has_ended:
@@ -132,7 +151,7 @@ class TableReader:
         chunk = Chunk()
         try:
             if self.table.repair is not None:
-                self._read_keyed(connection, chunk, self.table.repair, position)
+                self._read_keyed(source, chunk, self.table.repair, position)
             elif self.table.is_cut:
                 self._read_cut(source, chunk, position)
             else:
@@ -145,10 +164,23 @@ class TableReader:
             raise SourceError(reason, sqlstate=error.sqlstate, number=error.number) from error
         if self._is_stopped():
             return None
+        self._check_visible(source)
         end = source.log_ends.read()
         chunk.log_end = None if end is None else end.lsn
         self._has_ended = chunk.is_last
         return chunk
+
+    def _check_visible(self, source: ReadSource) -> None:
+        """Refuse rows that were read while the server hid values or rows from the login.
+
+        Raises:
+            ValuesHidden: it does, at the server that was read.
+        """
+        instance = self.table.instance
+        if instance.may_be_masked:
+            hidden = hidden_data(source.connection, source.exempt, instance)
+            names = [column.name for column in self.table.schema.columns]
+            check_rows_visible(hidden, instance, names)
 
     def _check_sees(self, connection: Connection, position: Lsn) -> None:
         """Refuse a connection that lags: later changes alone are compared with the rows."""
@@ -168,24 +200,27 @@ class TableReader:
         chunk.is_last = True
 
     def _read_keyed(
-        self, connection: Connection, chunk: Chunk, wanted: RowKeys, position: Lsn
+        self, source: ReadSource, chunk: Chunk, wanted: RowKeys | LostRows, position: Lsn
     ) -> None:
-        """Read the rows of a repair, then the keys that have no row."""
+        """Read the next rows of a repair, then those of their keys that have no row."""
+        if self._repair is None:
+            self._repair = self._repair_of(source, wanted)
+        self._repair.read(source.connection, chunk, position, self._is_stopped)
+
+    def _repair_of(self, source: ReadSource, wanted: RowKeys | LostRows) -> RepairReader:
+        table = self.table
         if self._encoder.treatment.skipped:
-            raise RepairRefused(self.table.name, "skip.operations leaves out events of it")
-        found = read_keyed(connection, self.table, wanted, self._limits.whole)
-        rows, asked = self._encoded(found.rows, position), self._encoded(found.asked, position)
-        # Keys that the server takes for equal have the same row; events know them apart.
-        there = {identity: place for place, identity in enumerate(rows.identities)}
-        gone = {
-            identity: place
-            for place, identity in enumerate(asked.identities)
-            if identity not in there and place not in asked.letters
-        }
-        chunk.take(rows.at(list(there.values())))
-        chunk.gone_from = len(chunk)
-        chunk.take(asked.at(list(gone.values())))
-        chunk.is_last = True
+            raise RepairRefused(table.name, "skip.operations leaves out events of it")
+        keys: RepairKeys
+        match wanted, source.topics:
+            case LostRows(), DatabaseTopics() as topics:
+                keys = LostKeys(table, wanted, self._encoder, topics)
+            case RowKeys(columns), _ if identifies_rows(table.instance, columns):
+                keys = NamedKeys(table, wanted)
+            case _:
+                raise RepairRefused(table.name, "these keys do not identify its rows")
+        rows = KeyedRows(table, self._limits.whole)
+        return RepairReader(rows, keys, self._limits.chunk, self._encoded, table.name)
 
     def _read_cut(self, source: ReadSource, chunk: Chunk, position: Lsn) -> None:
         limit = self._limits.chunk
@@ -204,6 +239,8 @@ class TableReader:
             chunk.is_last = self._walk.passed(rows.last, is_full=is_full)
             if rows.last is not None:
                 chunk.take(rows)
+            if self._walk.after is not None and not chunk.is_last:
+                check_reads_back(source.connection, self.table.instance, self._walk.after)
         if self._walk.after is not None:
             identity = self.table.instance.identity
             chunk.resume_key = write_resume_key(identity, self._walk.after, self.table.where)
@@ -215,7 +252,7 @@ class TableReader:
         in_blocks = self._blocks_of(source, asked)
         if in_blocks is not None:
             try:
-                return in_blocks.read(statement, [asked, *parameters], bounds)
+                return in_blocks.read(self._statement, [asked, *parameters], bounds)
             except Declined as error:
                 self._declined = True
                 name = str(self.table.instance.table)
@@ -223,6 +260,12 @@ class TableReader:
         return self._fetch_by_row(
             source.connection, statement, [asked, *parameters], bounds, position
         )
+
+    def _statement(self, as_bytes: Set[str]) -> str:
+        """Return the next statement for blocks, which have the bytes of some columns."""
+        table = self.table
+        statements = ChunkStatements(table.instance, table.schema, table.where, as_bytes=as_bytes)
+        return self._walk.next(statements)[0]
 
     def _fetch_by_row(
         self,

@@ -11,7 +11,6 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.change.page import ChangePage
-from tailrace_publisher.change.row_histories import RowChange
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.encode.row_identity import RowIdentity
 from tailrace_publisher.snapshot.changed_rows import ChangedRows
@@ -23,7 +22,6 @@ from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, TableReader
 from tailrace_publisher.snapshot.unavailable_values import LatestValues
 from tailrace_publisher.source.log.commit_times import milliseconds
-from tailrace_schemas.events.framing import split_frame
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 
@@ -33,6 +31,9 @@ QUEUED_MAX: Final = 2
 """Chunks queued at once, so that the thread has work while the main loop is elsewhere."""
 _POSITION_COLUMNS: Final = 5
 """Columns of a change row before its values."""
+_NUMBERS: Final = 1 << 32
+"""Numbers of one millisecond, so that of two repairs of a row at one LSN the later one wins. The
+largest number, a time of 48 bits and this, fits the ten bytes of a position's third part."""
 
 
 @dataclass(slots=True)
@@ -182,9 +183,9 @@ class TableSnapshot:
                 images, keys, position, read_ms, chunk.is_last, self.table.kind
             )
         else:
-            rows = encoder.compensating_events(
-                _repairs(chunk, places, images), position, read_ms, read_ms, read_ms, "repair"
-            )
+            absent = {index for index, place in enumerate(places) if chunk.is_gone(place)}
+            first = read_ms * _NUMBERS + self.table.progress.rows
+            rows = encoder.repair_events(images, keys, absent, position, first, read_ms)
         letters = {
             index: chunk.letters[place].at(ChangePosition.from_bytes(rows.positions[index]))
             for index, place in enumerate(places)
@@ -238,16 +239,6 @@ class TableSnapshot:
                 if image is not None:
                     images[index] = image
         return dict(sorted(images.items()))
-
-
-def _repairs(chunk: Chunk, places: Sequence[int], images: Sequence[bytes]) -> list[RowChange]:
-    """Return the changes that give a reader rows as they are, whatever it has."""
-    found: list[RowChange] = []
-    for place, image in zip(places, images, strict=True):
-        key = chunk.keys[place]
-        unframed = b"" if key is None else split_frame(key)[1]  # None of a dead letter only
-        found.append(RowChange(unframed, image, None if chunk.is_gone(place) else image))
-    return found
 
 
 def _size(reading: Reading) -> int:

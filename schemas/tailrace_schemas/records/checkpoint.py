@@ -180,7 +180,8 @@ class TableCheckpoint:
         topic_partitions: number of the data topic's partitions, by which keys are placed; None in
             records of earlier releases.
         patch: what is re-read of it after a hand-over, as JSON; None where nothing is.
-        repair: the keys of rows that a repair is reading, as JSON; None where nothing is.
+        repair: the keys of rows that a repair is reading, or where they are, as JSON; None where
+            nothing is.
     """
 
     state: str

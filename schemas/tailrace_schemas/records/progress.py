@@ -59,7 +59,8 @@ LOST_HEADER: Final = "tailrace.lost_commits"
 
 ``tailrace accept-database`` writes it. Fields: ``kept_lsn``, ``through_lsn`` (text; the commits
 between them are gone; ``kept_lsn`` is null if none is known that was kept), ``events`` (by data
-topic), ``snapshots`` (data topics that start again by a snapshot)."""
+topic), ``snapshots`` (data topics that start again by a snapshot), ``repairs`` (data topics of
+which some rows are read again; until then they may mix both histories)."""
 
 _WORD: Final = (1 << 64) - 1
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tailrace_schemas.topics.escaped_names import topic_part, unescape
+from tailrace_schemas.topics.name_patterns import matches_name
 
 PLACEHOLDERS: Final = ("prefix", "database", "schema", "table")
 
@@ -59,8 +60,7 @@ class TopicTemplate:
 
     def matches(self, schema: str, table: str) -> bool:
         """Whether it goes for a table."""
-        name = f"{schema}.{table}"
-        return re.fullmatch(self.pattern, name, re.IGNORECASE | re.DOTALL) is not None
+        return matches_name(self.pattern, f"{schema}.{table}")
 
     def topic(self, prefix: str, database: str, schema: str, table: str) -> str:
         """The name of a table's topic, whatever its length."""

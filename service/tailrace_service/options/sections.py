@@ -19,6 +19,7 @@ from pydantic import (
     field_validator,
 )
 
+from tailrace_schemas.topics.name_patterns import matches_name
 from tailrace_schemas.topics.topic_names import TableName
 
 # Options whose value is never repeated in a message, with everything below them.
@@ -45,7 +46,8 @@ class TableSelection(Section):
 
     include: list[str] = Field(
         default_factory=lambda: [r".*"],
-        description="Regular expressions on schema.table, whole name, case-insensitive.",
+        description="Regular expressions on schema.table, whole name, case-insensitive. An entry"
+        " also selects the table that is spelled like it, whatever characters its name has.",
     )
     exclude: list[str] = Field(
         default_factory=list, description="The same; takes precedence over include."
@@ -107,15 +109,15 @@ def check_patterns(patterns: Iterable[str]) -> None:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+            raise ValueError(
+                f"{pattern!r} is not a regular expression: {error}. Fix: write a backslash before"
+                " each character that stands for itself"
+            ) from error
 
 
 def matches(patterns: Iterable[str], name: str) -> bool:
-    """Whether one of the patterns matches a whole name, in any case of its letters.
-
-    A dot stands for any character, also for the end of a line, which a name may have.
-    """
-    return any(re.fullmatch(pattern, name, re.IGNORECASE | re.DOTALL) for pattern in patterns)
+    """Whether one of the patterns matches a whole name, or is spelled like it."""
+    return any(matches_name(pattern, name) for pattern in patterns)
 
 
 def _options_at(model: type[BaseModel], path: Iterable[str]) -> Iterable[str]:

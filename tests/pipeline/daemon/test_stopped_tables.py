@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
@@ -22,6 +24,7 @@ from tailrace.signals.request import ask
 from tailrace_publisher.errors import PreflightError, SchemaRefused
 from tailrace_schemas.topics.topic_names import TableName, value_subject
 from tailrace_service.registry.client import SchemaRegistry
+from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 
@@ -297,3 +300,50 @@ def denied(pipe: Pipe, topic: str, operation: AclOperation) -> Iterator[None]:
     finally:
         (gone,) = admin.delete_acls([AclBindingFilter(*rule, AclPermissionType.DENY)]).values()
         gone.result(10)
+
+
+def test_a_first_start_leaves_out_tables_with_problems_and_says_so(
+    pipe: Pipe, tmp_path: Path
+) -> None:
+    """A name that is too long for a topic, and a table without CDC."""
+    long = "\N{SNOWMAN}" * 120
+    for table in ("keeps", "later", long):
+        pipe.source.execute(f"CREATE TABLE dbo.[{table}] (id int PRIMARY KEY, note int)")
+        pipe.source.execute(f"INSERT dbo.[{table}] VALUES (1, 1)")
+    pipe.source.enable("keeps")
+    pipe.source.execute(
+        f"EXEC sys.sp_cdc_enable_table N'dbo', N'{long}', @role_name = NULL,"
+        " @capture_instance = N'long'"
+    )
+    further = {"tables": {"include": ["dbo.keeps", "dbo.later", f"dbo.{long}"]}}
+    assert invoke(pipe, tmp_path, "plan", **further).exit_code == 1
+    looked = invoke(pipe, tmp_path, "doctor", **further)
+    assert looked.exit_code == 1
+    assert "a first start leaves the table out" in " ".join(looked.output.split())
+
+    with Running(pipe.config(metrics_port=0, **further)) as publisher:
+        publisher.until(lambda: bool(publisher.told("http_served")), "it listens")
+        url = publisher.told("http_served")[0]["url"]
+
+        def states() -> dict[str, str]:
+            status = httpx.get(f"{url}/status", trust_env=False).json()
+            return {t["table"]: t["state"] for t in status["tables"]}
+
+        publisher.until(
+            lambda: pipe.is_caught_up() and bool(pipe.topics.snapshot(pipe.source.name, "keeps")),
+            "the table without a problem is out",
+        )
+        publisher.until(
+            lambda: (
+                states()
+                == {"dbo.keeps": "followed", "dbo.later": "missing", f"dbo.{long}": "missing"}
+            ),
+            "the status names those that are left out",
+        )
+        pipe.source.enable("later")
+        publisher.until(
+            lambda: pipe.is_caught_up() and bool(pipe.topics.snapshot(pipe.source.name, "later")),
+            "the table is added without a restart",
+        )
+    stops = {e["table"]: e["log_level"] for e in publisher.told("table_stopped")}
+    assert stops == {f"{pipe.source.name}.dbo.{table}": "error" for table in ("later", long)}

@@ -132,3 +132,24 @@ def test_what_the_options_cannot_mean_refuses_the_start_by_name(people: Pipe, tm
     looked = invoke(people, tmp_path, "doctor", columns=columns)
     assert looked.exit_code != 0
     assert "column id: columns.mask" in " ".join(looked.output.split())
+
+
+def test_a_delete_with_null_in_a_column_declared_not_null_stops_nothing(pipe: Pipe):
+    """Servers were seen to delete rows with NULL in a bit NOT NULL column."""
+    source = pipe.source
+    source.execute(
+        "CREATE TABLE dbo.t (id int PRIMARY KEY, flag bit NOT NULL, name nvarchar(9) NOT NULL)",
+        "INSERT dbo.t VALUES (1, 1, N'one'), (2, 0, N'two')",
+    )
+    source.enable("t")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "the snapshot is out")
+    source.execute("DELETE dbo.t WHERE id = 1")
+    source.scan()
+    source.execute("UPDATE cdc.dbo_t_CT SET flag = NULL WHERE [__$operation] = 1")
+    with Running(pipe.config()) as publisher:
+        publisher.until(pipe.is_caught_up, "the delete is out")
+        assert not publisher.told("table_stopped")
+    (deleted,) = pipe.topics.changes(source.name, "t")
+    assert deleted.as_envelope["op"] == "d"
+    assert deleted.as_envelope["before"] == {"id": 1, "flag": None, "name": "one"}

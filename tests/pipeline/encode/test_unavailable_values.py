@@ -70,8 +70,41 @@ def test_a_placeholder_stands_where_there_is_no_value(pipe: Pipe):
     pipe.assert_exactly_once("t")
 
 
-def test_values_are_selected_where_the_row_is_there_and_nobody_locks_it(pipe: Pipe):
+def test_a_before_image_never_has_a_text(pipe: Pipe):
+    """Whatever the update mask says of it: documented of change tables."""
+    pipe.source.execute("CREATE TABLE dbo.t (id int PRIMARY KEY, text text, raw image)")
+    pipe.source.execute("INSERT dbo.t VALUES (1, 'one', 0x01)")
+    pipe.source.enable("t")
+    options = {**OPTIONS, "unavailable_values": "placeholder"}
+    with Running(pipe.config(**options)) as publisher:
+        publisher.until(pipe.is_caught_up, "it has begun")
+        pipe.source.execute("UPDATE dbo.t SET text = 'two', raw = NULL")
+        pipe.source.scan()
+        publisher.until(pipe.is_caught_up, "the change is out")
+    (update,) = updates(pipe)
+    untold = "__debezium_unavailable_value"
+    assert update["before"] == {"id": 1, "text": untold, "raw": untold.encode()}
+    assert update["after"] == {"id": 1, "text": "two", "raw": None}
+    assert update["source"]["unavailable"] == []
+
+
+@pytest.mark.parametrize(
+    "options_on",
+    [
+        (),
+        ("ALLOW_SNAPSHOT_ISOLATION",),
+        ("READ_COMMITTED_SNAPSHOT",),
+        ("ALLOW_SNAPSHOT_ISOLATION", "READ_COMMITTED_SNAPSHOT"),
+    ],
+    ids=["locks", "snapshot", "read committed snapshot", "both"],
+)
+def test_values_are_selected_where_the_row_is_there_and_nobody_locks_it(
+    pipe: Pipe, options_on: tuple[str, ...]
+):
+    """READPAST is refused (650) where a session reads row versions, unless the hints take locks."""
     source = pipe.source
+    for option in options_on:
+        source.execute(f"ALTER DATABASE CURRENT SET {option} ON WITH ROLLBACK IMMEDIATE")
     table_of_large_values(pipe)
     options = {**OPTIONS, "unavailable_values": "reselect", "memory_mb": 16}
     with Running(pipe.config(**options)) as publisher:

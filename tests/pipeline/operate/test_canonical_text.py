@@ -111,3 +111,30 @@ def test_a_wrong_rule_of_any_type_changes_a_text(source, monkeypatch):
         return source.query(f"SELECT {', '.join(expressions)} FROM every ORDER BY n")
 
     assert missed("source", texts_of, monkeypatch) == []
+
+
+def test_a_row_of_a_thousand_columns_has_a_hash(source):
+    """An expression that is nested as deep as there are columns is refused (8631)."""
+    table = f"t_{uuid.uuid4().hex[:8]}"
+    names = [f"c{n}" for n in range(1000)]
+    source.execute(
+        f"CREATE TABLE {table} ({', '.join(f'{name} nvarchar(9) NULL' for name in names)})",
+        f"INSERT {table} (c0, c500, c999) VALUES (N'a', N'b', N'')",
+    )
+    declared = ColumnType.parse("nvarchar(9)")
+    columns = [canonical_column(SchemaColumn(1, name, declared), declared) for name in names]
+
+    ((found,),) = source.query(f"SELECT {source_row(columns)} FROM {table}")
+
+    texts = ["a", *[None] * 499, "b", *[None] * 498, ""]
+    assert bytes(found) == row_hash(columns, texts)
+
+
+def test_long_texts_are_hashed_whole(source):
+    column = column_of("nvarchar(max)")
+    text = "x" * 9000
+    ((found,),) = source.query(
+        f"SELECT {source_row([column] * 3)} FROM (SELECT REPLICATE(CAST(N'x' AS nvarchar(max)),"
+        " 9000) AS v) AS t"
+    )
+    assert bytes(found) == row_hash([column] * 3, [text] * 3)

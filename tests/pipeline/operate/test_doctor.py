@@ -77,7 +77,7 @@ def test_what_is_not_captured_is_named_with_the_statement_that_captures_it(
     columns = said(findings, "dbo.orders")
     assert "columns later are not captured by dbo_orders" in columns["text"]
     keyless = said(findings, "dbo.heap")
-    assert "neither a primary key nor a unique index" in keyless["text"]
+    assert "no primary key or unique index that its change table holds" in keyless["text"]
     odd = said(findings, "dbo.o]dd 'name")
     assert odd["fix"]["text"].startswith(
         "EXEC sys.sp_cdc_enable_table @source_schema = N'dbo', @source_name = N'o]dd ''name'"
@@ -87,10 +87,30 @@ def test_what_is_not_captured_is_named_with_the_statement_that_captures_it(
     orders.source.scan()
     after = found(orders, tmp_path)
     assert (
-        "has two capture instances, dbo_orders and dbo_orders_next"
+        "has two capture instances, dbo_orders and dbo_orders_r1"
         in (said(after, "dbo.orders")["text"])
     )
     assert "key" in said(after, "dbo.o]dd 'name")["text"]
+
+
+def test_columns_in_another_collation_than_the_database_are_named(orders: Pipe, tmp_path: Path):
+    orders.source.execute(
+        "CREATE TABLE dbo.names (id int PRIMARY KEY, plain varchar(9),"
+        " c varchar(9) COLLATE Chinese_PRC_CI_AS, t text COLLATE Greek_CI_AS,"
+        " n nvarchar(9) COLLATE Chinese_PRC_CI_AS)"
+    )
+    orders.source.enable("names")
+
+    finding = said(found(orders, tmp_path), "dbo.names")
+
+    columns = "columns c (Chinese_PRC_CI_AS), t (Greek_CI_AS)"
+    assert finding["text"] == f"{columns} are not in the database's collation"
+    assert "nvarchar" in finding["fix"]["text"]
+    with Running(orders.config()) as publisher:
+        publisher.until(orders.is_caught_up, "it is published")
+        (told,) = publisher.told("columns_in_other_collations")
+    assert told["table"] == f"{orders.source.name}.dbo.names"
+    assert told["columns"] == ["c Chinese_PRC_CI_AS", "t Greek_CI_AS"]
 
 
 def test_a_short_retention_and_a_busy_capture_job_are_told(orders: Pipe, tmp_path: Path):
@@ -343,10 +363,10 @@ def test_the_grants_are_the_documented_ones_and_enough(orders: Pipe, tmp_path: P
 
     done = invoke(orders, tmp_path, "grants", "--user", user, "--run")
 
-    assert (done.exit_code, "7 statements were run" in done.output) == (0, True), done.output
+    assert (done.exit_code, "8 statements were run" in done.output) == (0, True), done.output
     given = {s for s in documented.values() if s.startswith(("GRANT", "ALTER"))}
     shown = {line.partition(";")[0] for line in done.output.splitlines() if ";  --" in line}
-    shown -= {line for line in shown if "cdc_jobs" in line or "SERVER STATE" in line}
+    shown -= {line for line in shown if "cdc_jobs" in line or "SECURITY STATE" in line}
     assert {text.replace("[", "").replace("]", "") for text in shown} == {
         text.replace("[", "").replace("]", "") for text in given
     }
@@ -379,7 +399,7 @@ def test_a_login_that_has_nothing_is_set_up_by_another_one(pipe: Pipe, tmp_path:
         done = invoke(pipe, tmp_path, command, *words, *as_owner, source=source)
         assert (done.exit_code, "2 statements were run" in done.output) == (0, True), done.output
     done = invoke(pipe, tmp_path, "grants", *as_owner, source=source)
-    assert (done.exit_code, "8 statements were run" in done.output) == (0, True), done.output
+    assert (done.exit_code, "9 statements were run" in done.output) == (0, True), done.output
     assert "WITH PASSWORD = N'<password>'" in done.output
     assert "Least-privilege-1" not in done.output
 

@@ -85,6 +85,26 @@ def test_a_signal_waits_for_the_publisher_and_is_taken_once(shop: Pipe):
     assert snapshot_keys(shop, "orders") == [1, 1, 2, 2]
 
 
+def test_a_topic_of_signals_with_less_than_was_read_carries_out_nothing_twice(shop: Pipe):
+    with Running(shop.config()) as publisher:
+        for taken in (2, 3):
+            ask(shop.config(), ["dbo.orders"], 30)
+            publisher.until(
+                lambda taken=taken: snapshot_keys(shop, "orders") == sorted([1, 2] * taken),
+                "orders is read again",
+            )
+    admin = AdminClient({"bootstrap.servers": shop.topics.bootstrap})
+    for future in admin.delete_topics([shop.topics.names.signals]).values():
+        future.result(10)
+    with Running(shop.config()) as publisher:
+        publisher.until(lambda: "heartbeat" in publisher.steps, "it has made the topic anew")
+        publisher.until(lambda: publisher.told("signal_refused"), "it names what was lost")
+        ask(shop.config(), ["dbo.orders"], 30)
+        publisher.until(
+            lambda: snapshot_keys(shop, "orders") == sorted([1, 2] * 4), "orders is read again"
+        )
+
+
 @pytest.mark.parametrize("is_noticed", [False, True], ids=["unnoticed", "stopped for it"])
 def test_a_topic_that_was_deleted_is_made_anew(
     shop: Pipe, is_noticed: bool, monkeypatch: pytest.MonkeyPatch

@@ -30,9 +30,11 @@ from tailrace_publisher.source.log.log_end import LogEndSource
 from tailrace_publisher.source.pages.page_size import PageLimit
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.signals import RowKeys
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 from tests.pipeline.source.both_ways import VALUES
+from tests.pipeline.source.test_verified_rows import read_keyed
 from tests.pipeline.source_database import SourceDatabase, source_options
 
 ROWS: Final = 900
@@ -158,6 +160,55 @@ def test_chunks_end_at_the_same_keys_of_any_type(source: Source, key: str, is_co
     assert list(map(len, by_row)) == [600, 300]
     assert in_blocks == by_row
     assert statements > 0
+
+
+BY_ROW = {
+    "hierarchyid": "CAST(CONCAT('/', {n} / 7, '.', {n} % 7, '/') AS hierarchyid)",
+    "timestamp": "",
+    "sysname": "CAST(CONCAT('n', {n}) AS sysname)",
+    "smallmoney": "{n} / 8.0 - 10",
+    "numeric(38,10)": "{n} / 7.0 - 20",
+    "datetime2(0)": "DATEADD(second, {n}, CAST('1960-01-01' AS datetime2(0)))",
+    "datetimeoffset(0)": "DATEADD(second, {n}, CAST('2013-01-02T00:00:00+14:00' AS"
+    " datetimeoffset(0)))",
+    "time(0)": "DATEADD(second, {n}, CAST('10:00' AS time(0)))",
+    "char(9)": "CAST({n} AS char(9))",
+    "nchar(9)": "CAST({n} AS nchar(9))",
+    "varchar(9)": "CONCAT(CHAR({n} % 26 + 65), {n}, '  ')",
+    "varbinary(9)": "CAST(CAST({n} AS binary(4)) + 0x00 AS varbinary(9))",
+}
+
+
+@pytest.mark.parametrize("key", BY_ROW)
+def test_a_key_of_any_type_is_read_once_in_small_chunks(source: Source, key: str):
+    column = f"k {key} NOT NULL PRIMARY KEY"
+    values = "{n}" if key == "timestamp" else f"{BY_ROW[key]}, {{n}}"
+    names = "(v)" if key == "timestamp" else "(k, v)"
+    source.make(f"{column}, v int", f"{names} {numbered(values)} AND n < 60")
+
+    by_row, _, _ = source.chunks(ChunkLimits(PageLimit(2, 10**8), 10**8))
+
+    assert len(by_row) >= 30
+    assert sum(map(len, by_row)) == 60
+    assert len({i for chunk in by_row for i in chunk.identities}) == 60
+
+
+def test_a_repair_finds_rows_by_a_hierarchyid(source: Source):
+    source.make("k hierarchyid PRIMARY KEY, v int", "VALUES ('/1/', 1), ('/1/2.1/', 2)")
+    keys = tuple(("0x" + bytes(row[0]).hex(),) for row in source.database.query(
+        "SELECT CAST(k AS varbinary(892)) FROM dbo.t ORDER BY k"
+    ))  # fmt: skip
+    with OdbcConnection(source.config) as connection:
+        table = source.table(connection)
+        rows, asked = read_keyed(connection, table, RowKeys(("k",), (*keys, ("0x68",))), 10**6)
+    assert [row[1] for row in rows] == [1, 2]
+    assert [bytes(row[0]).hex() for row in asked] == [key[2:] for (key,) in keys] + ["68"]
+
+
+def test_an_error_about_a_hierarchyid_does_not_quote_it(source: Source):
+    with OdbcConnection(source.config) as connection, pytest.raises(SourceError) as refused:
+        connection.query("SELECT CAST(? AS hierarchyid)", "0x5AC0")
+    assert "5AC0" not in str(refused.value).upper()
 
 
 def test_a_table_of_few_rows_is_read_row_by_row(source: Source):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tailrace_publisher.errors import PreflightError
+from tailrace_publisher.source.connection.connection import OdbcConnection
+from tailrace_publisher.source.log.server_kind import server_kind
+from tailrace_publisher.source.log.space import read_space
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 
@@ -16,6 +21,9 @@ pytestmark = pytest.mark.kafka
 DOCUMENT = Path(__file__).parents[3] / "docs" / "real-sqlserver.md"
 LOGIN = "tailrace"
 PASSWORD = "Least-privilege-1"
+ON_THE_SERVER = "GRANT VIEW SERVER PERFORMANCE STATE TO"
+IN_THE_DATABASE = "GRANT VIEW DATABASE STATE TO"
+BACKLOG = "tailrace_log_backlog_bytes"
 
 
 def documented_statements(pipe: Pipe) -> dict[str, str]:
@@ -94,7 +102,57 @@ def test_each_missing_grant_is_named(orders: Pipe):
         )
     (warning,) = publisher.told("capture_job_not_visible")
     assert warning["fix"] == "GRANT VIEW DATABASE STATE to the login"
-    assert list(grants) == ["GRANT VIEW DATABASE STATE TO"]
+    assert list(grants) == [ON_THE_SERVER, IN_THE_DATABASE]
+
+
+@pytest.mark.parametrize("missing", [ON_THE_SERVER, IN_THE_DATABASE, None])
+def test_what_goes_without_a_right_to_see_states(orders: Pipe, missing: str | None):
+    """All rows are published; what is not seen is named once, with the statement that shows it."""
+    statements = documented_statements(orders)
+    orders.source.execute(*(text for key, text in statements.items() if key != missing))
+    if missing == IN_THE_DATABASE:  # which the right on the server covers
+        orders.source.execute(f"DENY VIEW DATABASE STATE TO {LOGIN}_{orders.source.name}")
+
+    with Running(orders.config(**pipe_options(orders), heartbeat_s=0.5)) as publisher:
+        publisher.until(orders.is_caught_up, "the snapshot is out")
+        orders.source.execute("UPDATE dbo.orders SET note = N'after'")
+        publisher.until(orders.is_caught_up, "the changes are out")
+        backlog = partial(publisher.metrics.registry.get_sample_value, BACKLOG)
+        if missing is None:
+            publisher.until(lambda: (backlog() or 0.0) >= 0.0, "the log's end is known")
+        else:
+            publisher.until(lambda: math.isnan(backlog() or 0.0), "it is not known")
+        hidden = {str(e["event"]): e for e in publisher.events}
+    orders.assert_exactly_once("orders")
+    seen = {name for name in hidden if name.endswith("_not_visible")} - {"space_not_visible"}
+    if missing is None:
+        assert not seen
+    elif missing == ON_THE_SERVER:
+        assert seen == {"log_end_not_visible"}
+        fix = hidden["log_end_not_visible"]["fix"]
+        assert fix.startswith("USE master; GRANT VIEW SERVER PERFORMANCE STATE TO")
+    else:
+        assert seen == {"capture_job_not_visible", "scan_sessions_not_visible"}
+
+
+@pytest.mark.parametrize("missing", [ON_THE_SERVER, None])
+def test_the_use_of_the_log_is_seen_with_the_right_on_the_server(orders: Pipe, missing: str | None):
+    statements = documented_statements(orders)
+    orders.source.execute(*(text for key, text in statements.items() if key != missing))
+    orders.source.execute("UPDATE dbo.orders SET note = N'waits for the capture job'")
+    refused: dict[str, str] = {}
+    with OdbcConnection(orders.config(**pipe_options(orders)).source) as connection:
+        space = read_space(connection, lambda view, error: refused.update({view: str(error)}))
+        kind = server_kind(connection)
+    assert kind.log_right == "VIEW SERVER PERFORMANCE STATE"
+    if missing is None:
+        assert space is not None
+        assert space.log_limit is None, "its file has no limit, and no volume is shown"
+        assert space.log_used > 0
+        assert set(refused) <= {"sys.dm_os_volume_stats"}
+    else:
+        assert space is None
+        assert "VIEW SERVER PERFORMANCE STATE" in refused["sys.dm_db_log_space_usage"]
 
 
 def until_orders_go_on(orders: Pipe, publisher: Running) -> None:

@@ -15,6 +15,7 @@ from emulator.tests.fix_sqlserver import SourceServer
 from tailrace_publisher.daemon.adapters import production
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.errors import SourceBusy, SourceError
+from tailrace_publisher.snapshot.reselect import READ_COMMITTED
 from tailrace_publisher.source.connection.session_settings import LOCK_TIMEOUT_MS, SESSION_SETTINGS
 from tests.pipeline.running import wait_until
 from tests.pipeline.source_database import SourceDatabase, source_options
@@ -62,6 +63,10 @@ def test_where_snapshot_isolation_is_allowed_no_lock_is_waited_for(source: Sourc
     with closing(source.server.connect(source.name, autocommit=False)) as writer:
         writer.execute("UPDATE dbo.t SET id = 2")
         with ports.connect(config) as connection:
+            assert connection.query(_READS)[0][0] == 1
+            # A batch with parameters that leaves the level has left it for itself alone.
+            aside = f"{READ_COMMITTED}SELECT id FROM dbo.t WITH (READCOMMITTEDLOCK, READPAST)"
+            assert connection.query(f"{aside} WHERE id = ?", 1) == []
             assert connection.query(_READS)[0][0] == 1
         if (blocks := ports.connect_blocks(config)) is not None:
             with closing(blocks):

@@ -287,7 +287,11 @@ def test_ddl_on_one_table_reads_the_columns_of_that_table(source: SourceDatabase
         assert asked.rows_about("cdc.captured_columns") == 60
         again, asked = read()
         assert again.instances == first.instances
-        assert asked.rows_about("cdc.captured_columns") + asked.rows_about("sys.columns") == 0
+        assert (
+            asked.rows_about("cdc.captured_columns")
+            + asked.rows_about("sys.columns c JOIN sys.types")
+            == 0
+        )
 
         source.execute("ALTER TABLE dbo.t7 ALTER COLUMN note nvarchar(20)")
         source.scan()
@@ -333,7 +337,7 @@ def test_what_was_just_read_is_given_again_where_nothing_has_changed(source: Sou
         first, statements = read(None, {})
         assert statements > 1
         names = {i.source_object_id: i.table for i in first.instances}
-        assert read(first, names) == (first, 1)
+        assert read(first, names) == (first, 2)  # the second: what is hidden from the login
 
         renamed = {first.instances[0].source_object_id: TableName(source.name, "dbo", "older")}
         other, statements = read(first, renamed)

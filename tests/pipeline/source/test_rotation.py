@@ -203,12 +203,11 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     source = pipe.source
     source.execute(
         "CREATE TABLE dbo.orders (id int PRIMARY KEY, code int NOT NULL, note nvarchar(20),"
-        " secret nvarchar(20), CONSTRAINT uq_code UNIQUE (code))",
-        "INSERT dbo.orders VALUES (1, 1, N'first', N'hidden')",
+        " CONSTRAINT uq_code UNIQUE (code))",
+        "INSERT dbo.orders VALUES (1, 1, N'first')",
         "EXEC sys.sp_cdc_enable_table N'dbo', N'orders', @role_name = N'gate',"
         " @supports_net_changes = 1, @index_name = N'uq_code',"
-        " @captured_column_list = N'id, code, note', @filegroup_name = N'PRIMARY',"
-        " @allow_partition_switch = 0",
+        " @filegroup_name = N'PRIMARY', @allow_partition_switch = 0",
     )
     source.scan()
     definition = (
@@ -248,11 +247,11 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
         publisher.until(lambda: source.query(names) == [("dbo_orders_r1",)], "it rotated")
         publisher.until(lambda: bool(publisher.told("patch_finished")), "the update is out")
         assert pipe.topics.state(source.name, "orders", "id")[1]["city"] == "Bern"
-        source.execute("INSERT dbo.orders VALUES (2, 2, N'second', N'hidden', N'Rome')")
+        source.execute("INSERT dbo.orders VALUES (2, 2, N'second', N'Rome')")
         publisher.until(lambda: 2 in pipe.topics.state(source.name, "orders", "id"), "it is out")
         source.execute("ALTER TABLE dbo.orders DROP COLUMN note")
         publisher.until(lambda: source.query(names) == [("dbo_orders_r2",)], "and again")
-        source.execute("INSERT dbo.orders VALUES (3, 3, N'hidden', N'Oslo')")
+        source.execute("INSERT dbo.orders VALUES (3, 3, N'Oslo')")
         publisher.until(lambda: 3 in pipe.topics.state(source.name, "orders", "id"), "it is out")
         source.execute("UPDATE dbo.orders SET city = N'Bergen' WHERE id = 3")
         publisher.until(
@@ -276,3 +275,35 @@ def test_the_publisher_rotates_with_a_login_of_its_own(pipe: Pipe, tmp_path: Pat
     (told,) = publisher.told("patch_finished")
     assert patch["source"]["commit_lsn"] == told["whole_from_lsn"]
     assert source.query(definition) == defined
+
+
+def test_the_author_of_a_column_list_is_asked_about_new_columns(pipe: Pipe):
+    source = pipe.source
+    source.execute(
+        "CREATE TABLE dbo.orders (id int PRIMARY KEY, note nvarchar(20), secret nvarchar(20))",
+        "INSERT dbo.orders VALUES (1, N'first', N'hidden')",
+        "EXEC sys.sp_cdc_enable_table N'dbo', N'orders', @role_name = NULL,"
+        " @captured_column_list = N'id, note'",
+    )
+    source.scan()
+    names = "SELECT capture_instance FROM cdc.change_tables"
+    with Running(pipe.config(tables={"schema_change": "rotate"})) as publisher, scanning(source):
+        publisher.until(pipe.is_caught_up, "its snapshot is out")
+        source.execute("ALTER TABLE dbo.orders DROP COLUMN note")
+        publisher.until(lambda: source.query(names) == [("dbo_orders_r1",)], "the list is copied")
+        source.execute("ALTER TABLE dbo.orders DROP COLUMN secret")
+        source.execute("ALTER TABLE dbo.orders ADD secret nvarchar(20) NULL, city int NULL")
+        publisher.until(
+            lambda: any(
+                "left out secret" in told["reason"] for told in publisher.told("rotation_waiting")
+            ),
+            "nobody asked for it",
+        )
+        asked = "EXEC sys.sp_cdc_enable_table N'dbo', N'orders', @role_name = NULL,"
+        source.execute(
+            f"{asked} @capture_instance = N'dbo_orders_r2', @captured_column_list = N'id, city'"
+        )
+        publisher.until(lambda: source.query(names) == [("dbo_orders_r2",)], "it hands over")
+        source.execute("INSERT dbo.orders VALUES (2, N'hidden', 7)")
+        publisher.until(lambda: 2 in pipe.topics.state(source.name, "orders", "id"), "it is out")
+    assert pipe.topics.state(source.name, "orders", "id")[2] == {"id": 2, "city": 7}

@@ -20,11 +20,13 @@ from tailrace.verify.source_rows import SourceRows
 from tailrace.verify.table_shape import TableShape, shape_of
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.errors import RepairRefused
-from tailrace_publisher.snapshot.keyed_rows import read_keyed
+from tailrace_publisher.snapshot.keyed_rows import KeyedRows, Rows
 from tailrace_publisher.snapshot.pending import PendingTable
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
+from tailrace_publisher.snapshot.repair_keys import NamedKeys
 from tailrace_publisher.snapshot.table_reader import ChunkLimits, ReadSource, TableReader
-from tailrace_publisher.source.catalog.instances import KnownCatalog, by_table, read_catalog
+from tailrace_publisher.source.catalog.instances import KnownCatalog, read_catalog
+from tailrace_publisher.source.catalog.table_instances import by_table
 from tailrace_publisher.source.catalog.versions import current_columns
 from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_publisher.source.log.log_end import LogEndSource
@@ -48,6 +50,8 @@ KEYS = {
     "times": "id time(3) PRIMARY KEY",
     "money": "id money PRIMARY KEY",
     "days": "id date PRIMARY KEY",
+    "nodes": "id hierarchyid PRIMARY KEY",
+    "pages": "id varchar(9) COLLATE Chinese_PRC_CI_AS PRIMARY KEY",
 }
 ROWS = {
     "one": ["-7", "0", "3", "4", "5", "6", "1000", "2147483647"],
@@ -62,6 +66,8 @@ ROWS = {
     "times": [f"'00:00:0{n}.5'" for n in range(6)],
     "money": ["-1.5", "0", "0.0001", "7"],
     "days": ["'0001-01-01'", "'2024-02-29'", "'9999-12-31'"],
+    "nodes": ["'/'", "'/1/'", "'/1/1/'", "'/1/2.1/'", "'/2/'", "'/2/-1/'", "'/3/'"],
+    "pages": ["'a'", "0x80", "N'日€'", "N'日本'", "N'é'"],
 }
 
 NOT_REPAIRED = {"moments", "floats", "offsets", "times"}
@@ -142,19 +148,19 @@ def test_a_repair_reads_the_same_rows_by_its_keys(source, connection, rows, name
     asked = repair_signal(table, keys, len(keys), frozenset())
     pending = pending_repair(table)
 
-    found = read_keyed(connection, pending, asked.rows, 1_000_000)
+    found, again = read_keyed(connection, pending, asked.rows)
 
     width = len(table.key)
     assert read_signal(asked.to_bytes()) == asked
-    wanted = [tuple(row[:width]) for row in found.asked]
+    wanted = [tuple(row[:width]) for row in again]
     assert len(set(wanted)) == len(keys)
-    assert set(wanted) == {tuple(row[:width]) for row in found.rows}
-    assert {row[width] for row in found.rows} == {"n"}
-    assert {row[width] for row in found.asked} == {None}
+    assert set(wanted) == {tuple(row[:width]) for row in found}
+    assert {row[width] for row in found} == {"n"}
+    assert {row[width] for row in again} == {None}
     if name in {"one", "two", "money"}:
         absent = replace(asked.rows, keys=(("77",) * width,))
-        found = read_keyed(connection, pending, absent, 1_000_000)
-        assert (len(found.rows), len(found.asked)) == (0, 1)
+        found, again = read_keyed(connection, pending, absent)
+        assert (len(found), len(again)) == (0, 1)
     with pytest.raises(RepairRefused, match=r"its rows exceed 0 MB.*tailrace snapshot"):
         read_keyed(connection, pending, asked.rows, 10)
 
@@ -171,6 +177,13 @@ def test_a_key_of_other_case_has_no_row(source, connection):
     assert chunk is not None
     assert (chunk.gone_from, chunk.is_last) == (2, True)
     assert [key[5:] for key in chunk.keys] == [b"\x02a", b"\x04zz", b"\x02A", b"\x06ZZ "]
+
+
+def read_keyed(
+    connection: OdbcConnection, table: PendingTable, wanted: RowKeys, size_max: int = 1_000_000
+) -> tuple[Rows, Rows]:
+    keys = NamedKeys(table, wanted).take(connection, len(wanted.keys))
+    return KeyedRows(table, size_max).read(connection, keys)
 
 
 def pending_repair(table: TableShape) -> PendingTable:

@@ -6,6 +6,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from tests.simulation.actions.registry import action, tables_of
+from tests.simulation.sqlserver import log as wal
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -29,8 +30,43 @@ def refuse_table(sim: Simulation, rng: random.Random) -> None:
 
 @action
 def refuse_state(sim: Simulation, rng: random.Random) -> None:
-    """VIEW DATABASE STATE is taken away."""
-    sim.source.features.sees_state = False
+    """VIEW DATABASE STATE is taken away, and with it the right on the server."""
+    sim.source.features.sees_state = sim.source.features.sees_server_state = False
+
+
+@action
+def mask_column(sim: Simulation, rng: random.Random) -> None:
+    """ALTER COLUMN .. ADD MASKED; change tables get masks from their creation on, or by an update.
+
+    See: Dynamic data masking; text of sys.sp_cdc_vupgrade (SQL Server 2022).
+    """
+    group, table = sim.group, rng.choice(tables_of(sim))
+    column = rng.choice(table.columns)
+    given = group.log.next_lsn(), group.server.clock.local()
+    group.write(wal.AlterTable(*given, table.object_id, "mask", column))
+
+
+@action
+def mask_change_tables(sim: Simulation, rng: random.Random) -> None:
+    """The server is updated, and change tables get the masks of their source tables."""
+    group = sim.group
+    group.write(wal.MaskChangeTables(group.log.next_lsn(), group.server.clock.local()))
+
+
+@action
+def take_unmask(sim: Simulation, rng: random.Random) -> None:
+    """UNMASK is taken away, and given again only when everything is mended."""
+    sim.source.features.has_unmask = False
+    for table in tables_of(sim):
+        sim.excuses.add(table.name, "its values might be masked")
+
+
+@action
+def filter_rows(sim: Simulation, rng: random.Random) -> None:
+    """A security policy hides rows of a table from the login."""
+    table = rng.choice(tables_of(sim))
+    sim.source.features.filtered.add(table.object_id)
+    sim.excuses.add(table.name, "its rows might be hidden")
 
 
 @action
@@ -38,6 +74,7 @@ def allow(sim: Simulation, rng: random.Random) -> None:
     """What was taken away is given again."""
     sim.source.features.refused.clear()
     sim.source.features.sees_state = sim.scenario.around.sees_state
+    sim.source.features.sees_server_state = sim.scenario.around.sees_log
 
 
 @action
@@ -79,7 +116,7 @@ def server_down(sim: Simulation, rng: random.Random) -> None:
     replica.is_up = not replica.is_up
     replica.disconnect()
     if replica is sim.group.server:
-        sim.group.sessions.clear()
+        sim.group.lose_scans()
         sim.running_scan = None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from tests.simulation.actions.registry import action
+from tests.simulation.actions.registry import ACTIONS, action
 from tests.simulation.sqlserver import log as wal
 
 if TYPE_CHECKING:
@@ -31,6 +31,33 @@ def fail_capture(sim: Simulation, rng: random.Random) -> None:
         session = sim.group.begin_scan()
         session.end_time = sim.group.server.clock.local()
         session.error_count = 1
+
+
+@action
+def capture_early(sim: Simulation, rng: random.Random) -> None:
+    """A session is done before its rows are committed, and readers of row versions see that.
+
+    Others wait for its locks, so for them the two are one.
+    """
+    if not sim.source.features.allows_snapshot:
+        sim.scan(marks_time=False)
+    elif sim.running_scan is None and not sim.is_capture_stopped and sim.group.server.is_up:
+        sim.group.end_scan_early(sim.group.begin_scan())
+
+
+@action
+def mark_late(sim: Simulation, rng: random.Random) -> None:
+    """Users commit between the end of an empty scan and its time mark, which lies above that."""
+    group = sim.group
+    readable = group.readable_end()
+    is_whole = readable == len(group.log.records)  # else the log reader waits for a replica
+    if not is_whole or sim.running_scan or sim.is_capture_stopped or not group.server.is_up:
+        return
+    session = group.begin_scan()
+    readable = len(group.log.records)
+    sim.world.advance(0.05)
+    ACTIONS["transaction"](sim, rng)
+    group.end_scan(session, marks_time=True, readable=readable)
 
 
 @action

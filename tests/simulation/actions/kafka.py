@@ -93,13 +93,40 @@ def lake_reads(sim: Simulation, rng: random.Random) -> None:
     sim.lake.read(rng.random())
 
 
+@action
+def lose_checkpoint_end(sim: Simulation, rng: random.Random) -> None:
+    """A leader is elected that lacks the end of the checkpoints; the publisher starts again."""
+    topic = sim.broker.topics.get("sim.offsets")
+    if topic is None or sim.division.now is not None or not _shows_end(sim):
+        return
+    sim.broker.write_markers()
+    partition = topic.partitions[sim.shard.number]
+    ends = sim.published.ends_before_newest(partition)
+    if ends:
+        partition.lose_from(rng.choice(ends))
+        sim.excuses.has_lost_end = True
+        sim.kill_in = 0
+
+
+def _shows_end(sim: Simulation) -> bool:
+    """Whether the newest progress record is there: only it shows that the checkpoint lost its end.
+
+    Retention takes it from a publisher that is stopped for 30 days. Both at once leave no trace.
+    """
+    progress = sim.broker.topics["sim.progress"].partitions[sim.shard.number]
+    return progress.log_start < progress.stable_end()
+
+
 _COMPACTED = (".offsets", ".control")
 
 
 @action
 def retention(sim: Simulation, rng: random.Random) -> None:
     """Retention takes the oldest records of a topic, but of the one that is compacted."""
-    topics = [topic for name, topic in sim.broker.topics.items() if not name.endswith(_COMPACTED)]
+    # Nobody leaves a publisher or a division in such a state for 30 days.
+    is_unfinished = sim.excuses.has_lost_end or sim.division.is_half_done
+    kept = (*_COMPACTED, ".progress") if is_unfinished else _COMPACTED
+    topics = [topic for name, topic in sim.broker.topics.items() if not name.endswith(kept)]
     if topics:
         for partition in rng.choice(topics).partitions:
             end = partition.stable_end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from tests.simulation.actions.registry import action, new_guid
+from tests.simulation.actions.registry import ACTIONS, action, new_guid
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
@@ -16,6 +16,17 @@ def step_clock(sim: Simulation, rng: random.Random) -> None:
     replica = rng.choice(sim.group.replicas)
     replica.clock.step(rng.choice((-1, 1)) * rng.choice((50, 5_000, 600_000, 5_400_000)))
     sim.clock_steps += 1
+
+
+@action
+def repeat_times(sim: Simulation, rng: random.Random) -> None:
+    """The primary's clock is set back to the time of a commit, so commit times come again."""
+    entries = sim.group.database.mapping[-20:]
+    if entries:
+        clock = sim.group.server.clock
+        since = clock.local() - rng.choice(entries).tran_end_time
+        clock.step(-round(max(since.total_seconds(), 0) * 1000))
+        sim.clock_steps += 1
 
 
 @action
@@ -58,7 +69,9 @@ def fail_over(sim: Simulation, rng: random.Random) -> None:
     able = [
         place
         for place, replica in enumerate(group.replicas)
-        if replica is not group.server and replica.hardened == len(group.log.records)
+        if replica is not group.server
+        and replica.suspension is None
+        and replica.hardened == len(group.log.records)
     ]
     if able:
         sim.running_scan = None
@@ -72,6 +85,54 @@ def force_fail_over(sim: Simulation, rng: random.Random) -> None:
     sim.running_scan = None
     others = [place for place, r in enumerate(group.replicas) if r is not group.server]
     sim.excuses.leave_line(lambda: group.fail_over(rng.choice(others), new_guid(rng)))
+
+
+@action
+def suspend(sim: Simulation, rng: random.Random) -> None:
+    """A forced failover; the remaining secondaries are readable for those who are connected."""
+    group = sim.group
+    sim.running_scan = None
+    others = [place for place, r in enumerate(group.replicas) if r is not group.server]
+    to = rng.choice([p for p in others if group.replicas[p].suspension is None] or others)
+    sim.excuses.leave_line(lambda: group.fail_over(to, new_guid(rng), suspends=True))
+    _capture_at_once(sim, rng)
+
+
+@action
+def resume_replicas(sim: Simulation, rng: random.Random) -> None:
+    """Data movement of suspended secondaries is resumed."""
+    for replica in sim.group.replicas:
+        sim.group.resume(replica)
+
+
+@action
+def replaced_amid(sim: Simulation, rng: random.Random) -> None:
+    """While the publisher waits for Kafka, the database is replaced and captures something."""
+    group = sim.group
+    records = len(group.log.records)
+    kept = max(sim.first_record, records - rng.choice((2, 10, 30, 80)))
+
+    def happens() -> None:
+        sim.world.advance(3)
+        sim.running_scan = None
+        sim.excuses.leave_line(lambda: group.restore(kept, None, group.fork_guid))
+        for _ in range(rng.choice((1, 3, 8))):
+            _capture_at_once(sim, rng)
+
+    sim.faults.amid_commit.append(happens)
+
+
+@action
+def lock_changes(sim: Simulation, rng: random.Random) -> None:
+    """Transactions hold source tables: the publisher's next changes of the source get no lock."""
+    sim.source.locked += rng.choice((1, 2, 5))
+
+
+def _capture_at_once(sim: Simulation, rng: random.Random) -> None:
+    """Users commit, and the capture process is as fast."""
+    for _ in range(rng.choice((1, 2, 4))):
+        ACTIONS["transaction"](sim, rng)
+    sim.scan(marks_time=False)
 
 
 @action

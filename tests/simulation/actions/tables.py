@@ -78,6 +78,26 @@ def add_filled_column(sim: Simulation, rng: random.Random) -> None:
         sim.enable(name, table)
 
 
+def _whole_tables(sim: Simulation) -> list[Table]:
+    """Captured tables of which readers have all rows."""
+    records = [record for delivered in sim.published.delivered for record in delivered.progress]
+    begun = {topic for record in records for topic in record.snapshotting} - sim.published.named
+    known = [table for table in tables_of(sim) if f"sim.shop.dbo.{table.name}" in begun]
+    return [table for table in known if sim.group.database.instances_of(table.object_id)]
+
+
+@action
+def grow(sim: Simulation, rng: random.Random) -> None:
+    """A column with a value in all rows, and an instance that captures it, of a whole table."""
+    known = _whole_tables(sim)
+    known = [t for t in known if len(sim.group.database.instances_of(t.object_id)) == 1]
+    if known:
+        table = rng.choice(known)
+        number = table.next_column_id
+        _alter(sim, table, "add", Column(number, f"c{number}", "int"), fill=rng.randrange(1000))
+        sim.enable(f"dbo_{table.name}_{number}", table)
+
+
 @action
 def drop_column(sim: Simulation, rng: random.Random) -> None:
     table = rng.choice(tables_of(sim))
@@ -120,10 +140,7 @@ def switch_out(sim: Simulation, rng: random.Random) -> None:
 @action
 def rename_table(sim: Simulation, rng: random.Random) -> None:
     """A table that is published gets another name, or its first one back."""
-    records = [record for delivered in sim.published.delivered for record in delivered.progress]
-    begun = {topic for record in records for topic in record.snapshotting} - sim.published.named
-    known = [table for table in tables_of(sim) if f"sim.shop.dbo.{table.name}" in begun]
-    known = [table for table in known if sim.group.database.instances_of(table.object_id)]
+    known = _whole_tables(sim)
     if not known:
         return
     table, group = rng.choice(known), sim.group

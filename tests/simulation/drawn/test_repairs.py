@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from tailrace_publisher.change.row_histories import RowChange
 from tailrace_publisher.runtime import Step
-from tailrace_publisher.snapshot import table_snapshot
 from tailrace_publisher.snapshot.changed_rows import ChangedRows
+from tailrace_publisher.snapshot.chunk import Chunk
+from tailrace_schemas.position.change_position import Operation, pack_position
 from tailrace_schemas.records.signals import TableOrder
 from tests.simulation.ports import replaced
 from tests.simulation.scripted.script import Script, events
@@ -63,7 +63,7 @@ def _published(**options: Any) -> Script:
 
 
 def _are_repaired(script: Script, number: int) -> Callable[[], bool]:
-    return lambda: len(script.compensated("orders")) >= number
+    return lambda: len(script.repaired("orders")) >= number
 
 
 def test_rows_are_updated_or_deleted_as_the_source_has_them(script: Script) -> None:
@@ -77,13 +77,28 @@ def test_rows_are_updated_or_deleted_as_the_source_has_them(script: Script) -> N
     script.repair("orders", *wrong, 3)
     told = script.publish(_are_repaired(script, 4))
 
-    assert script.compensated("orders") == [("u", 1), ("u", 2), ("u", 3), ("d", SURPLUS)]
+    assert script.repaired("orders") == [("u", 1), ("u", 2), ("u", 3), ("d", SURPLUS)]
     assert lake.apply() == script.source_notes("orders")
     (requested,) = events(told, "repair_requested")
     assert requested["rows"] == 4
     assert not any(script.has_been_out_of_cut("orders")[before:])
     script.publish()
-    assert len(script.compensated("orders")) == 4, "a repair is published once"
+    assert len(script.repaired("orders")) == 4, "a repair is published once"
+
+
+def test_a_repair_wins_over_what_earlier_releases_wrote_at_an_acceptance(script: Script) -> None:
+    """They numbered events by an offset of the progress topic, at the same LSN and command id."""
+    script.repair("orders", 1, 2)
+    script.publish(_are_repaired(script, 2))
+    lsn = script.read_at("orders").to_bytes()
+    number = (10_000_000 + 1) << 32
+    earlier = pack_position(lsn, 0x7FFFFFFF, number.to_bytes(10, "big"), Operation.UPDATE_AFTER)
+    found = {number: position for number, position, _ in script.images("orders")[-2:]}
+    assert min(found.values()) > earlier
+    script.repair("orders", 2)
+    script.publish(_are_repaired(script, 3))
+    number, position, _ = script.images("orders")[-1]
+    assert position > max(found.values()), "its first row wins over each of those before"
 
 
 def test_an_idle_database_is_repaired_at_the_lsn_of_its_last_change(script: Script) -> None:
@@ -95,7 +110,7 @@ def test_an_idle_database_is_repaired_at_the_lsn_of_its_last_change(script: Scri
         lake.apply()
         lake.rows[1] = lake.rows[1][0], 999
         script.repair("orders", 1)
-        count = len(script.compensated("orders"))
+        count = len(script.repaired("orders"))
         script.publish(_are_repaired(script, count + 1))
         assert lake.apply() == script.source_notes("orders")
 
@@ -136,7 +151,7 @@ def test_changes_that_come_while_rows_are_read_win(script: Script) -> None:
         during=lambda: _meanwhile(script),
         at=Step.SNAPSHOT_READ,
     )
-    assert script.compensated("orders") == [("u", 4)]
+    assert script.repaired("orders") == [("u", 4)]
     assert lake.apply()[SURPLUS] == SURPLUS
 
 
@@ -150,12 +165,7 @@ def _nothing_changed() -> Any:
 
 
 def _never_deleted() -> Any:
-    repairs = table_snapshot._repairs
-
-    def found(*facts: Any) -> list[RowChange]:
-        return [replace(change, after=change.before) for change in repairs(*facts)]
-
-    return replaced(table_snapshot, "_repairs", found)
+    return replaced(Chunk, "is_gone", lambda *_: False)
 
 
 @pytest.mark.parametrize("mutant", [_nothing_changed, _never_deleted])
@@ -221,7 +231,7 @@ def test_what_cannot_be_repaired_is_refused(script: Script) -> None:
     assert "no such table" in reasons[3]
     assert "one is being read" in reasons[4]
     assert len(reasons) == 5
-    assert script.compensated("heap") == []
+    assert script.repaired("heap") == []
 
 
 def test_a_repair_that_cannot_be_read_is_given_up_and_its_table_continues() -> None:
@@ -240,6 +250,6 @@ def test_an_operator_may_stop_a_repair(script: Script) -> None:
     script.publish(
         during=lambda: script.order(TableOrder.STOP_SNAPSHOT, "orders"), at=Step.SNAPSHOT_READ
     )
-    assert script.compensated("orders") == []
+    assert script.repaired("orders") == []
     script.repair("orders", 1)
     script.publish(_are_repaired(script, 1))

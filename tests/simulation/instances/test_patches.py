@@ -14,6 +14,7 @@ from tailrace_schemas.records.progress import PatchedColumns
 from tailrace_schemas.records.signals import TableOrder
 from tests.simulation.mutants import put_back
 from tests.simulation.scripted.script import Script, events
+from tests.simulation.world import Finding
 
 _ROTATE = {"schema_change": "rotate"}
 
@@ -75,6 +76,31 @@ def test_without_the_patch_they_are_missing(script: Script) -> None:
     assert script.values("orders", "city") == {}
 
 
+def test_a_column_that_the_options_leave_out_is_no_reason_to_read_rows() -> None:
+    script = _published(tables=_ROTATE, columns={"exclude": [r"dbo\..*\.city"]})
+    _fill_in(script)
+    told = script.publish(lambda: _is_rotated(script))
+    assert script.instances("orders") == {"dbo_orders_r1": ["id", "note", "city"]}
+    assert not events(told, "patch_started")
+    assert script.patched("orders") == []
+    assert script.values("orders", "city") == {}
+
+
+@pytest.mark.parametrize("mutant", [None, "newest-by-date"])
+def test_the_newer_instance_is_the_one_that_starts_later_whatever_its_date(
+    mutant: str | None,
+) -> None:
+    script = _published()
+    script.alter("orders", "add", "city", fill=7)
+    script.set_clock_back()
+    script.enable("orders", "by_hand")
+    script.update("orders", 1, 10)
+    with put_back(mutant):
+        script.publish(lambda: bool(script.notes("orders").get(1) == 10) and script.calls > 1000)
+    brought = {1: 7} if mutant else {1: 7, 2: 7, 3: 7}
+    assert script.values("orders", "city") == brought
+
+
 def _later(script: Script) -> None:
     script.set("orders", 1, "city", 111)
     script.delete("orders", 2)
@@ -106,13 +132,18 @@ def test_a_patch_over_newer_changes_shows() -> None:
     assert script.values("orders", "city") == {1: 100, 2: 200}  # the source has 111 and NULL
 
 
-@pytest.mark.parametrize("mutant", ["hand-over-early", "older-dropped-early"])
-def test_a_wrong_hand_over_shows(script: Script, mutant: str) -> None:
-    with put_back(mutant):
+def test_a_wrong_hand_over_shows(script: Script) -> None:
+    with put_back("hand-over-early"):
         _fill_in(script)
         script.die_at(Step.ROTATED)
         told = script.publish(lambda: script.out_of_cut() == {"orders"})
     assert {event["error"] for event in events(told, "table_stopped")} == {"PositionExpired"}
+
+
+def test_a_drop_that_comes_early_shows(script: Script) -> None:
+    _fill_in(script)
+    with put_back("older-dropped-early"), pytest.raises(Finding, match="are not published"):
+        script.die_at(Step.ROTATED, 2)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +185,26 @@ def test_a_column_under_the_name_of_a_dropped_one_is_brought_for_all_rows(script
         lambda: script.values("orders", "note") == {1: None, 2: None, 3: None}, during=alter
     )
     assert script.patched("orders") == [1, 2, 3]
+
+
+def test_a_column_that_no_instance_had_for_a_while_is_brought_for_all_rows() -> None:
+    script = _published()
+
+    def hand_over(name: str, *columns: str) -> None:
+        former = list(script.instances("orders"))
+        script.enable("orders", name, *columns)
+        script.scan()
+        script.update("other", 1, 10)
+        script.publish()
+        for instance in former:
+            script.disable(instance)
+
+    hand_over("without_note", "id")
+    script.set("orders", 1, "note", None)
+    hand_over("with_note")
+    script.update("other", 1, 11)
+    script.publish(lambda: script.patched("orders") == [1, 2, 3])
+    assert script.values("orders", "note") == {1: None, 2: 2, 3: 3}
 
 
 def test_a_column_that_is_dropped_again_is_left_out(script: Script) -> None:
@@ -204,12 +255,14 @@ def test_a_table_without_a_key_is_told_to_need_a_snapshot() -> None:
 @pytest.mark.parametrize(
     ("tables", "is_patched"),
     [
-        ({"schema_change": "follow"}, False),
-        ({"schema_change": "follow", "patch": "all"}, True),
+        ({"schema_change": "follow"}, True),
+        ({"schema_change": "follow", "patch": "none"}, False),
         ({"schema_change": "rotate", "patch": "none"}, False),
     ],
 )
-def test_only_the_named_tables_are_patched(tables: dict[str, str], is_patched: bool) -> None:
+def test_values_from_before_it_arrive_whoever_created_it(
+    tables: dict[str, str], is_patched: bool
+) -> None:
     script = _published(tables=tables)
 
     def alter() -> None:

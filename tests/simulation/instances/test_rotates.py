@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from tailrace_publisher.runtime import Step
+from tests.simulation.mutants import put_back
 from tests.simulation.scripted.script import Script, Told, events
+from tests.simulation.world import Finding
 
 _ROTATE = {"schema_change": "rotate"}
 
@@ -109,7 +111,8 @@ def test_a_column_that_is_dropped_before_the_hand_over_takes_two_rotations(scrip
     assert script.instances("orders") == {"dbo_orders_r2": ["id", "note", "street"]}
 
 
-def test_a_column_that_was_left_out_stays_out() -> None:
+def _without_secret() -> Script:
+    """A published table whose author left a column out of the list."""
     script = Script(tables=_ROTATE)
     script.create("orders", 1, is_captured=False)
     script.alter("orders", "add", "secret")
@@ -117,12 +120,72 @@ def test_a_column_that_was_left_out_stays_out() -> None:
     script.leave_out("dbo_orders", "secret")
     script.scan()
     script.publish(lambda: script.snapshot("orders") == [1])
+    return script
+
+
+def test_a_column_that_was_left_out_stays_out() -> None:
+    script = _without_secret()
+    told = script.publish(
+        only(script, "dbo_orders_r1"), during=lambda: script.alter("orders", "drop", "note")
+    )
+    assert steps(told) == ["+dbo_orders_r1", "-dbo_orders"]
+    assert script.instances("orders") == {"dbo_orders_r1": ["id"]}
+    assert script.publish(scans=True)
+    assert script.instances("orders") == {"dbo_orders_r1": ["id"]}
+
+
+def test_who_lists_columns_decides_about_a_new_one_too() -> None:
+    script = _without_secret()
+
+    def alter() -> None:
+        script.alter("orders", "add", "city")
+        script.update("orders", 1, 10)
+
+    told = script.publish(lambda: script.notes("orders") == {1: 10}, during=alter)
+    (waiting,) = events(told, "rotation_waiting")
+    assert waiting["table"] == "shop.dbo.orders"
+    assert waiting["reason"].startswith("added city, but dbo_orders has a column list, which left")
+    assert "tailrace enable dbo.orders --capture-instance dbo_orders_r1" in waiting["reason"]
+    assert steps(told) == []
     assert list(script.instances("orders")) == ["dbo_orders"]
 
-    script.publish(
-        only(script, "dbo_orders_r1"), during=lambda: script.alter("orders", "add", "city")
-    )
-    assert script.instances("orders") == {"dbo_orders_r1": ["id", "note", "city"]}
+    script.enable("orders", "dbo_orders_r1", "id", "note", "city")
+    told = script.publish(only(script, "dbo_orders_r1"))
+    assert steps(told) == ["-dbo_orders"]
+
+
+def test_a_column_under_the_name_of_one_that_was_left_out_stays_out_too() -> None:
+    script = _without_secret()
+
+    def alter() -> None:
+        script.alter("orders", "drop", "secret")
+        script.alter("orders", "add", "secret")
+        script.update("orders", 1, 10)
+
+    told = script.publish(lambda: script.notes("orders") == {1: 10}, during=alter)
+    assert "left out secret" in events(told, "rotation_waiting")[0]["reason"]
+    assert steps(told) == []
+
+
+def test_a_list_is_not_copied_once_nothing_would_show_what_it_left_out() -> None:
+    script = _without_secret()
+
+    def alter() -> None:
+        script.alter("orders", "drop", "secret")
+        script.alter("orders", "drop", "note")
+        script.insert("orders", 2)
+
+    told = script.publish(lambda: script.changes("orders") == [("c", 2)], during=alter)
+    assert "dropped note, but dbo_orders has" in events(told, "rotation_waiting")[0]["reason"]
+    assert steps(told) == []
+
+
+def test_a_list_that_is_forgotten_shows() -> None:
+    script = _without_secret()
+    with put_back("lists-forgotten"), pytest.raises(Finding, match="no list of an operator"):
+        script.publish(
+            only(script, "dbo_orders_r1"), during=lambda: script.alter("orders", "add", "city")
+        )
 
 
 def test_a_renamed_table_is_rotated_under_its_present_name() -> None:
@@ -212,6 +275,20 @@ def test_a_login_without_rights_is_told_what_it_needs(script: Script) -> None:
 
     script.may_change(is_owner=True)
     told = script.publish(only(script, "dbo_orders_r1"))
+    assert steps(told) == ["+dbo_orders_r1", "-dbo_orders"]
+
+
+def test_a_table_that_is_locked_is_tried_again_soon(script: Script) -> None:
+    script.mark_seldom().lock_changes(1)
+
+    def a_pause_passes() -> bool:
+        """The calls of a life take less time than the pause after a lock that was not granted."""
+        script.pass_time(1)
+        return only(script, "dbo_orders_r1")()
+
+    told = script.publish(a_pause_passes, during=lambda: add_city(script))
+    assert len(events(told, "rotation_retried")) == 1
+    assert not events(told, "rotation_refused")
     assert steps(told) == ["+dbo_orders_r1", "-dbo_orders"]
 
 

@@ -14,8 +14,9 @@ from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.database import Database, as_datetime
 
 if TYPE_CHECKING:
-    from tests.simulation.judge.published import Position
+    from tests.simulation.judge.published import OfShard, Position
     from tests.simulation.simulation import Simulation
+    from tests.simulation.sqlserver.group import Group
 
 Captured = Mapping[bytes, tuple[str, str]]
 
@@ -56,3 +57,23 @@ def lines_of(sim: Simulation) -> list[list[wal.Record]]:
             place = next((n for n in newest_first if holds(books[n], one.positions)), place)
         found.append(lines[place])
     return found[::-1]
+
+
+def published_up_to(sim: Simulation, group: Group) -> bytes:
+    """The LSN up to which a database has nothing that is not published.
+
+    Of a line that was left, that is what it has in common with the present one.
+    """
+    return max((_of_shard(shard, group) for shard in sim.published.shards.values()), default=b"")
+
+
+def _of_shard(shard: OfShard, group: Group) -> bytes:
+    position, records = (shard.position, shard.commit), group.log.records
+    if not group.lines or holds(captured(records), [position]):
+        return shard.position
+    kept = len(records)
+    for line in reversed(group.lines):
+        kept = min(kept, line.kept)
+        if holds(captured(line.records), [position]):
+            return min(shard.position, records[kept - 1].lsn)
+    return b""

@@ -32,6 +32,7 @@ class Told:
         renamed: tables that were renamed at the source: reading them may have failed for it.
         gaps: the topics whose tables were last told to be stopped for changes that are gone.
         restarted: the topics whose tables this life began again, until a record names them.
+        sessions: how many came to their checkpoint, in all.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
         next_look_in_s: seconds until the publisher compares partitions again, after a lock.
@@ -44,6 +45,7 @@ class Told:
     renamed: set[str] = field(default_factory=set)
     gaps: set[str] = field(default_factory=set)
     starts: list[int] = field(default_factory=list)
+    sessions: int = 0
     restarted: set[str] = field(default_factory=set)
     metrics: Metrics = field(default_factory=Metrics)
     next_look_in_s: float = 0.0
@@ -70,6 +72,7 @@ class Told:
             self.restarted.add(f"sim.{event['table']}")
         elif name in {"checkpoint_found", "checkpoint_missing"}:
             self.starts.append(ticks)
+            self.sessions += 1
             self.restarted.clear()
             self.next_look_in_s = 0.0
         elif name == "partitions_not_compared":

@@ -18,6 +18,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tailrace_publisher.errors import CheckpointLost, DatabaseReplaced, LsnWentBackwards
 from tailrace_publisher.options.tables import PatchedTables
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.shards import Shard
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
 _CLOCK_GRAIN = timedelta(milliseconds=10)
+_ENDS_PUBLISHING = DatabaseReplaced | LsnWentBackwards | CheckpointLost
 
 
 def judge(sim: Simulation) -> None:
@@ -94,6 +96,8 @@ class _Judge:
         """In the end each row has the source's value of each column that is captured."""
         if self._sim.config.tables.patch is not PatchedTables.ALL or self._mode != "initial":
             return
+        if any(isinstance(error, _ENDS_PUBLISHING) for error in self._sim.ends):
+            return  # the database is on another line, or the checkpoint has lost its end
         database = self._sim.group.database
         for number, named in self._named.items():
             published = self._sim.published.of(number)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import fastavro
 
 from tailrace_schemas.records.progress import Progress
-from tests.simulation.kafka.broker import Broker, Entry, Partition, Transaction
+from tests.simulation.kafka.broker import Broker, Entry, Fate, Partition, Transaction
 from tests.simulation.kafka.registry import Schemas
 
 Position = tuple[bytes, tuple[str, str] | None]
@@ -53,7 +53,6 @@ class Event:
         identity: (commit LSN, seqval, operation): what a change row is known by.
         op: c, u, d or r.
         is_patch: whether it brings values that no change table has.
-        is_compensation: whether it leads from a lost history to that of the database.
         is_repair: whether it brings a row as it is, or the absence of one, whatever a reader has.
     """
 
@@ -66,7 +65,6 @@ class Event:
     unavailable: frozenset[str]
     ts_ms: int
     is_patch: bool = False
-    is_compensation: bool = False
     is_repair: bool = False
 
     @property
@@ -94,7 +92,6 @@ def event_of(schemas: Schemas, entry: Entry) -> Event | None:
         frozenset(source["unavailable"] or ()),
         source["ts_ms"],
         source["snapshot"] == "patch",
-        source["snapshot"] == "compensation",
         source["snapshot"] == "repair",
     )
 
@@ -162,6 +159,20 @@ class Published:
     newest: Progress | None = None
     shards: dict[int, OfShard] = field(default_factory=dict)
     delivered: list[Delivered] = field(default_factory=list)
+
+    def ends_before_newest(self, partition: Partition) -> list[int]:
+        """Offsets after a marker, at which the checkpoint closes less than the progress records."""
+        ends, closed = [], b""
+        newest = self.of(partition.number).closed
+        for entry in partition.entries:
+            if entry.is_marker and b"" < closed < newest:
+                ends.append(entry.offset + 1)
+            is_committed = entry.transaction and entry.transaction.fate is Fate.COMMITTED
+            if is_committed and entry.key is not None and entry.value is not None:
+                is_own = decode(self.schemas, entry.key)["table"] is None
+                record = decode(self.schemas, entry.value)
+                closed = lsn_of_text(record["closed_lsn"]) if is_own else closed
+        return ends
 
     def of(self, shard: int) -> OfShard:
         """What a shard has published."""

@@ -104,6 +104,11 @@ class Partition:
         transaction.unmarked.remove(self)
         self.entries.append(Entry(self.end, None, None, None, is_marker=True))
 
+    def lose_from(self, end: int) -> None:
+        """Lose the end, as a leader that was elected although it lacked it; it follows a marker."""
+        del self.entries[end:]
+        self.compacted = {offset for offset in self.compacted if offset < end}
+
     def committed(self) -> Iterator[Entry]:
         """Every record of a transaction that was committed, seen or not."""
         for entry in self.entries:

@@ -35,6 +35,7 @@ class KafkaFaults:
     Attributes:
         commits: fates of the next calls of commit_transaction: ``late`` (timed out, and not done
             yet), ``done`` (timed out, and done), ``never`` (timed out for the next 70 calls).
+        amid_commit: what happens during the next commits, before the publisher gets their answers.
         stalls: how many of the next calls of flush return with records still to be delivered.
         inits: how many of the next calls of init_transactions find no coordinator.
         asks: how many of the next calls of an admin client find no leader, or no broker.
@@ -44,6 +45,7 @@ class KafkaFaults:
     """
 
     commits: list[str] = field(default_factory=list)
+    amid_commit: list[Callable[[], None]] = field(default_factory=list)
     stalls: int = 0
     inits: int = 0
     asks: int = 0
@@ -177,6 +179,9 @@ class TransactionalClient:
             if self._transaction is not None:
                 self._broker.end(self._id, Fate.COMMITTED)
             self._clients.tick()  # decided; the answer may be lost, or the publisher
+            for happens in self._clients.faults.amid_commit:
+                happens()
+            self._clients.faults.amid_commit.clear()
         if fault:
             self._clients.world.advance(timeout)
             raise failure(KafkaError._TIMED_OUT, "no answer in time", retriable=True)
@@ -263,9 +268,9 @@ class ConsumerClient:
         partition = self._partition
         if partition is None:
             return []
-        if self._next < partition.log_start:
+        if not partition.log_start <= self._next <= partition.end:
             if self._reset != "earliest":
-                # Taken between its look at the beginning and its read: auto.offset.reset=error.
+                # Taken between its look at the beginning and its read, or an end that was lost.
                 text = "offset out of range"
                 return [Message(None, -1, KafkaError(KafkaError._AUTO_OFFSET_RESET, text))]
             self._next = partition.log_start

@@ -45,19 +45,8 @@ class RestingModel:
         clients = Clients(sim.broker, sim.world, tick, sim.faults)
         return make_ports(sim.source, clients, sim.schemas, sim.world, tick, Lane())
 
-    def run(
-        self,
-        config: PublisherConfig,
-        shard: Shard | None = None,
-        most: int = TURNS,
-        *,
-        marks_time: bool = False,
-    ) -> None:
-        """Run a publisher for some turns, then stop it.
-
-        Args:
-            marks_time: whether the capture process notes time that passes without changes.
-        """
+    def run(self, config: PublisherConfig, shard: Shard | None = None, most: int = TURNS) -> None:
+        """Run a publisher for some turns, then stop it."""
         stop, turns, lane = new_stop(), 0, Lane()
 
         def tick() -> None:
@@ -65,7 +54,7 @@ class RestingModel:
             turns += 1
             self.sim.world.tick()
             if turns % 8 == 0:
-                self.sim.scan(marks_time=marks_time)
+                self.sim.scan(marks_time=False)
             lane.run_next()
             if turns > most:
                 stop.set()

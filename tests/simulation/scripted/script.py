@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,7 +22,7 @@ from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import Step
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
-from tailrace_schemas.records.signals import TableOrder
+from tailrace_schemas.records.signals import AcceptedLoss, TableOrder
 from tests.simulation.building import build
 from tests.simulation.drawing import draw
 from tests.simulation.inline import Lane
@@ -31,7 +33,6 @@ from tests.simulation.scenario import Scenario, Surroundings
 from tests.simulation.scripted.lives import OPTIONS, Life
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.rows import Change, Column, Row, Table
-from tests.simulation.sqlserver.view import log_space
 from tests.simulation.world import Killed
 
 _COLUMNS: Final = (Column(1, "id", "int", nullable=False), Column(2, "note", "int"))
@@ -49,18 +50,22 @@ class Script:
     """A database without tables at first, and the lives of its publisher.
 
     Args:
+        replicas: servers of the availability group, which harden and redo at once.
+        passes_async: whether the capture process waits for none of them (trace flag 1448).
         options: of the publisher, further ones.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, replicas: int = 1, passes_async: bool = False, **options: Any) -> None:
         drawn = draw(1).options
         given = {**drawn, **OPTIONS, "kafka": {**drawn["kafka"], "partitions": 1}, **options}
         own = options.get("source", {})
         given["source"] = {**drawn["source"], "application_intent": "ReadWrite", **own}
-        self._sim = build(Scenario(7, _AROUND, given, ()))
+        around = replace(_AROUND, replicas=replicas, passes_async=passes_async)
+        self._sim = build(Scenario(7, around, given, ()))
         self._sim.world.on_tick = lambda: None
         self._life = Life(self._sim)
         self._tables = 0
+        self._mark_ticks = _SCAN_TICKS
 
     # -- the source --------------------------------------------------------------------------------
 
@@ -100,9 +105,14 @@ class Script:
         """A transaction that deletes a row."""
         self._commit(table, [(number, self._table(table).rows[number], None)])
 
-    def enable(self, table: str, instance: str = "") -> None:
-        """A capture instance more."""
-        self._sim.enable(instance or f"dbo_{table}", self._table(table))
+    def enable(self, table: str, instance: str = "", *columns: str) -> None:
+        """A capture instance more, of all columns or of some."""
+        captured = frozenset(columns) or None
+        self._sim.enable(instance or f"dbo_{table}", self._table(table), captured=captured)
+
+    def set_clock_back(self) -> None:
+        """Later capture instances have earlier creation dates than those before them."""
+        self._sim.group.dates_back = True
 
     def disable(self, instance: str) -> None:
         """A capture instance goes."""
@@ -125,16 +135,32 @@ class Script:
         """An instance was created without a column (@captured_column_list)."""
         found = self._sim.group.database.instances[instance]
         found.columns = [c for c in found.columns if c.name != column]
+        found.listed = frozenset(c.name for c in found.columns)
 
     def may_change(self, *, is_owner: bool) -> None:
         """Whether the login is in db_owner."""
         self._sim.source.features.is_owner = is_owner
 
-    def fill_log(
-        self, percent: float, waits_for: str = "REPLICATION", *, has_limit: bool = True
-    ) -> None:
-        """So much of a log is in use."""
-        self._sim.source.features.log = log_space(percent, waits_for, has_limit=has_limit)
+    def hides_nothing(self) -> Script:
+        """The server knows masks and security policies, and hides nothing yet."""
+        self._sim.source.features.has_masks = True
+        return self
+
+    def mask(self, table: str, column: str = "note", *, in_change_tables: bool = False) -> None:
+        """ALTER COLUMN .. ADD MASKED, and perhaps an update of the server that masks changes."""
+        found = self._table(table)
+        masked = next(c for c in found.columns if c.name == column)
+        self._write(wal.AlterTable, found.object_id, "mask", masked)
+        if in_change_tables:
+            self._write(wal.MaskChangeTables)
+
+    def grant_unmask(self, *, is_granted: bool) -> None:
+        """Whether the login has UNMASK in the database."""
+        self._sim.source.features.has_unmask = is_granted
+
+    def hide_rows(self, table: str) -> None:
+        """A security policy hides the rows with even ids."""
+        self._sim.source.features.filtered.add(self._table(table).object_id)
 
     def before_change(self, happens: Callable[[], None]) -> None:
         """Something happens just before a publisher changes a capture instance."""
@@ -152,9 +178,16 @@ class Script:
         """DROP TABLE."""
         self._write(wal.DropTable, self._table(table).object_id)
 
-    def scan(self) -> None:
-        """The capture process reads the log."""
-        self._sim.scan(marks_time=True)
+    def scan(self, *, marks_time: bool = True) -> None:
+        """The capture process reads the log; replicas follow."""
+        self._sim.let_replicas_work()
+        self._sim.scan(marks_time=marks_time)
+        self._sim.let_replicas_work()
+
+    def mark_seldom(self) -> Script:
+        """Scans write a time mark now and then, so that slow turns reach the newest one."""
+        self._mark_ticks = 20 * _SCAN_TICKS
+        return self
 
     def clean(self, instance: str, low: Lsn | None = None) -> None:
         """Cleanup of one instance, below an LSN; default: the newest commit."""
@@ -182,6 +215,11 @@ class Script:
         """The next statements meet errors of the server."""
         self._sim.source.errors.extend(numbers)
 
+    @property
+    def refusals_left(self) -> int:
+        """Statements that the source will refuse."""
+        return len(self._sim.source.errors)
+
     def pass_time(self, seconds: float) -> None:
         """Time passes in which nothing happens."""
         self._sim.world.advance(seconds)
@@ -205,6 +243,70 @@ class Script:
 
         return go_back
 
+    def take_down(self, replica: int) -> None:
+        """A replica takes no connections until it is the primary."""
+        self._sim.group.replicas[replica].is_up = False
+
+    def plan_failover(self) -> None:
+        """A planned failover to the second replica: nothing is lost."""
+        self._sim.let_replicas_work()
+        self._sim.group.fail_over(1, None)
+
+    def suspend(self, *, loses: int) -> None:
+        """A forced failover to the second replica, which lacks some records.
+
+        The third is suspended: connections to it stay usable.
+        """
+        group = self._sim.group
+        target = group.replicas[1]
+        target.hardened = len(group.log.records) - loses
+        group.fail_over(1, UUID(int=2), suspends=True)
+
+    def copy(self, host: str, *, after: Callable[[], None], before: Callable[[], None]) -> None:
+        """Another host has a copy of the database, which goes on in its own way.
+
+        Args:
+            after: what then happens at the copy.
+            before: what then happens at the database.
+        """
+        sim = self._sim
+        own, kept = sim.group, len(sim.group.log.records)
+        before()
+        copied = deepcopy(own, {id(sim.world): sim.world})
+        copied.restore(kept, None, own.fork_guid)
+        sim.group = copied
+        after()
+        sim.group, sim.source.hosts[host] = own, copied
+
+    def rows_at(self, host: str, instance: str) -> int:
+        """Change rows of an instance at another host."""
+        return len(self._sim.source.hosts[host].database.instances[instance].rows)
+
+    def instances_at(self, host: str) -> list[str]:
+        """Names of the capture instances at another host."""
+        return sorted(self._sim.source.hosts[host].database.instances)
+
+    def lock_changes(self, count: int) -> None:
+        """The next changes of the source by a publisher get no lock."""
+        self._sim.source.locked = count
+
+    def repeat_time_since(self, seconds: float) -> None:
+        """The server's clock is set back to what the world's was then: commit times come again."""
+        clock = self._sim.group.server.clock
+        clock.error_ms -= round((self.seconds - seconds) * 1000)
+
+    def miss_procedure(self, name: str) -> None:
+        """The server does not have a procedure (error 2812)."""
+        self._sim.source.features.missing.add(name)
+
+    def lose_signals(self, left: int) -> None:
+        """A leader is elected that has only the first records of the signals topic."""
+        self._sim.broker.topics["sim.signals"].partitions[0].lose_from(left)
+
+    def forget_signals(self, first: int) -> None:
+        """Retention takes the records of the signals topic before this one."""
+        self._sim.broker.topics["sim.signals"].partitions[0].log_start = first
+
     def backup(self) -> Callable[[], None]:
         """A backup of what the log has now; gives the restore in place, which shows no fork."""
         self.scan()
@@ -213,16 +315,16 @@ class Script:
 
     # -- the publisher -----------------------------------------------------------------------------
 
-    def compare(self, *, compensate: bool = False) -> Compared:
+    def compare(self, *, repair: bool = False) -> Compared:
         """What ``tailrace accept-database`` shows."""
-        return compare_database(*self._of_command(), compensate=compensate)
+        return compare_database(*self._of_command(), repair=repair)
 
-    def accept(self, *, snapshots: bool = True, compensate: bool = False) -> Compared:
+    def accept(self, *, snapshots: bool = True, repair: bool = False) -> Compared:
         """``tailrace accept-database --run``."""
-        return accept_database(*self._of_command(), snapshots=snapshots, compensate=compensate)
+        return accept_database(*self._of_command(), snapshots=snapshots, repair=repair)
 
     def die_accepting(self, calls: int) -> bool:
-        """``accept-database --run --compensate`` that is killed at a call; whether it was."""
+        """``accept-database --run --repair`` that is killed at a call; whether it was."""
         left = calls
 
         def tick() -> None:
@@ -232,7 +334,7 @@ class Script:
                 raise Killed
 
         try:
-            accept_database(*self._of_command(tick), compensate=True)
+            accept_database(*self._of_command(tick), repair=True)
         except Killed:
             return True
         return False
@@ -251,6 +353,7 @@ class Script:
         during: Callable[[], None] = lambda: None,
         at: Step = Step.HEARTBEAT,
         scans: bool = True,
+        is_whole: bool = True,
         **options: Any,
     ) -> Told:
         """A life, until everything captured is out and something else is so; gives its log.
@@ -259,6 +362,7 @@ class Script:
             until: what else is waited for.
             during: happens once, at the first step ``at``.
             scans: whether the capture process runs.
+            is_whole: whether everything that is captured must be published at the end.
             options: further ones of the publisher.
         """
         happens = [during]
@@ -277,8 +381,9 @@ class Script:
                 per_call=self._scanning if scans else lambda: None,
                 on_step=on_step,
                 is_over=is_over,
+                is_whole=is_whole,
             )
-        assert self._life.is_out, "it does not catch up"
+        assert self._life.is_out or not is_whole, "it does not catch up"
         assert is_over(), "what is waited for does not happen"
         return list(told)
 
@@ -343,6 +448,24 @@ class Script:
         for partition in self._sim.broker.topics[f"sim.shop.dbo.{table}"].partitions:
             partition.log_start = partition.end
 
+    @property
+    def checkpoints(self) -> int:
+        """The end of the checkpoint topic."""
+        return self._sim.broker.topics["sim.offsets"].partitions[0].end
+
+    def lose_checkpoints(self, end: int) -> None:
+        """The brokers lose the end of the checkpoint topic."""
+        self._sim.broker.topics["sim.offsets"].partitions[0].lose_from(end)
+
+    def accept_loss(self) -> None:
+        """``tailrace accept-checkpoint-loss``."""
+        newest = self._sim.published.newest
+        assert newest is not None
+        partition = self._sim.broker.topics["sim.progress"].partitions[0]
+        offset = [entry.offset for entry in partition.committed()][-1]
+        loss = AcceptedLoss(newest.server, newest.database, offset, newest.closed_lsn)
+        self._sim.signals.send(loss)
+
     def lake_reads(self) -> None:
         """The lake takes what is published."""
         self._sim.lake.read()
@@ -383,13 +506,18 @@ class Script:
                 rows.pop(event.before["id"], None)
         return rows
 
-    def lake(self, table: str, up_to: Lsn = Lsn.MAX) -> dict[int, int]:
-        """Rows of a table as a lake has them at an LSN: the last change of each by position."""
+    def lake(self, table: str, up_to: Lsn = Lsn.MAX, after: Lsn = Lsn.ZERO) -> dict[int, int]:
+        """Rows of a table as a lake has them at an LSN: the last change of each by position.
+
+        Args:
+            after: of a table that started again there: rows before it are gone.
+        """
         last: dict[int, Event] = {}
         for event in self._events(table):
             number = (event.after or event.before or {})["id"]
             known = last.get(number)
-            if event.lsn <= up_to.to_bytes() and not (known and known.position > event.position):
+            is_read = after.to_bytes() < event.lsn <= up_to.to_bytes()
+            if is_read and not (known and known.position > event.position):
                 last[number] = event
         return {number: e.after["note"] for number, e in last.items() if e.after is not None}
 
@@ -399,9 +527,14 @@ class Script:
             ((e.after or e.before or {})["id"], e.position, e.after) for e in self._events(table)
         ]
 
-    def compensated(self, table: str) -> list[tuple[str, int]]:
-        """Operation and id of the changes that compensations or repairs published, in order."""
-        found = (e for e in self._events(table) if e.is_compensation or e.is_repair)
+    def read_at(self, table: str) -> Lsn:
+        """The LSN of the last row that a snapshot or a repair published."""
+        found = [e.lsn for e in self._events(table) if e.is_read]
+        return Lsn.from_bytes(max(found, default=bytes(10)))
+
+    def repaired(self, table: str) -> list[tuple[str, int]]:
+        """Operation and id of the rows that repairs published, in order."""
+        found = (e for e in self._events(table) if e.is_repair)
         return [(e.op, (e.after or e.before or {})["id"]) for e in found]
 
     def values(self, table: str, column: str) -> dict[int, int | None]:
@@ -443,7 +576,7 @@ class Script:
 
     def _scanning(self) -> None:
         if self._life.ticks % _SCAN_TICKS == 0:
-            self.scan()
+            self.scan(marks_time=self._life.ticks % self._mark_ticks == 0)
 
     def _table(self, name: str) -> Table:
         tables = self._sim.group.database.tables.values()

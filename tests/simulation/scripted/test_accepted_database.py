@@ -8,7 +8,9 @@ import pytest
 
 from tailrace_publisher.errors import DatabaseReplaced, LsnWentBackwards
 from tailrace_publisher.runtime import Step
-from tests.simulation.scripted.script import Script
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.records.signals import TableOrder
+from tests.simulation.scripted.script import Script, events
 
 TOPIC = "sim.shop.dbo.{}".format
 
@@ -126,8 +128,40 @@ def test_where_cleanup_left_nothing_to_compare_every_table_is_concerned(script: 
 
     compared = script.compare()
 
-    assert [shard.lost.is_proven for shard in compared.shards] == [False]
+    assert [shard.lost.has_kept for shard in compared.shards] == [False]
     assert [table.table for table in compared.concerned] == ["both", "gone", "same"]
+
+
+def test_a_table_whose_own_changes_are_cleaned_up_is_concerned(script: Script) -> None:
+    lose(script)()
+    script.insert("same", 77)  # the database's own changes at LSNs that were published before
+    script.delete("same", 1)
+    outgrow(script)
+    through = script.compare().shards[0].lost.through
+    assert script.commits("dbo_same")[-1] <= through
+    script.clean("dbo_same", low=through)  # as far as the publisher's own cleanup goes
+
+    (shard,) = script.accept().shards
+
+    assert {table.table for table in shard.lost.cleaned} == {"same"}
+    assert not shard.lost.is_proven
+    assert {table.table for table in shard.concerned} == {"both", "gone", "same"}
+    script.publish(lambda: restarts(script, {"both", "gone", "same"}))
+    assert script.notes("same", through) == script.source_notes("same")
+
+
+def test_of_two_capture_instances_one_holds_what_the_other_lost(script: Script) -> None:
+    script.enable("same", "dbo_same_2")
+    script.insert("same", 4)
+    script.publish(lambda: script.changes("same")[-1] == ("c", 4))
+    lose(script)()
+    outgrow(script)
+    script.clean("dbo_same", low=script.compare().shards[0].lost.through)
+
+    (shard,) = script.compare().shards
+
+    assert not shard.lost.cleaned
+    assert {table.table for table in shard.concerned} == {"both", "gone"}
 
 
 def test_a_snapshot_that_a_restore_interrupts_starts_again() -> None:
@@ -153,7 +187,7 @@ def test_a_snapshot_that_a_restore_interrupts_starts_again() -> None:
     assert script.notes("large", shard.lost.through) == script.source_notes("large")
 
 
-def test_differences_are_published_and_tables_where_they_are_unproven_start_again() -> None:
+def test_rows_are_read_again_and_tables_that_cannot_be_repaired_start_again() -> None:
     script = Script()
     for name in ("both", "keyless", "altered", "reread"):
         script.create(name, 1, 2, has_key=name != "keyless")
@@ -170,50 +204,146 @@ def test_differences_are_published_and_tables_where_they_are_unproven_start_agai
     restore()
     outgrow(script)
 
-    (shown,) = script.compare(compensate=True).shards
+    (shown,) = script.compare(repair=True).shards
     records = len(script.progress())
 
-    assert {table.table for table in shown.compensations} == {"both"}
-    assert {table.table: reason.partition(":")[0] for table, reason in shown.refused.items()} == {
+    assert {table.table for table in shown.repaired} == {"both", "altered"}
+    assert {table.table: reason for table, reason in shown.refused.items()} == {
         "keyless": "it has no key",
-        "altered": "its lost events",
-        "reread": "its snapshot, capture instance or columns are of the lost history",
+        "reread": "its snapshot or capture instance is of the lost history",
     }
-    assert {table.table for table in script.accept(compensate=True).again} == {
-        "keyless",
-        "altered",
-        "reread",
-    }
-    first, closing = script.progress()[records:]
-    assert (first.closed, closing.closed) == (False, True)
-    assert not first.partitions
-    assert [part.topic for part in closing.partitions] == [TOPIC("both")]
-    assert set(closing.snapshotting) == {TOPIC("keyless"), TOPIC("altered"), TOPIC("reread")}
-    assert {op for op, _ in script.compensated("both")} == {"c", "u"}
-    assert script.lake("both", shown.lost.through)[1] == 1
-    script.publish(lambda: not script.out_of_cut())
+    again = {"keyless", "reread"}
+    assert {table.table for table in script.accept(repair=True).again} == again
+    (record,) = script.progress()[records:]
+    assert not record.closed
+    assert not record.partitions
+    told = script.publish(lambda: not script.out_of_cut() and script.lake("both")[1] == 1)
+    assert {
+        event["table"]: event["equal_from_lsn"] for event in events(told, "lost_rows_repaired")
+    } == {f"shop.dbo.{name}": str(script.read_at(name)) for name in ("altered", "both")}
+    assert not any(script.has_been_out_of_cut("both")[records:])
+    assert {op for op, _ in script.repaired("both")} == {"u"}
     for name in ("both", "keyless", "altered", "reread"):
         assert script.lake(name) == script.source_notes(name)
     assert script.snapshot("both") == [1, 2]
 
 
-def test_a_database_that_has_not_reached_what_was_published_is_not_compensated(
+def repairs(script: Script) -> set[str]:
+    """The tables that an acceptance would repair."""
+    (shard,) = script.compare(repair=True).shards
+    return {table.table for table in shard.repaired}
+
+
+def test_events_that_retention_removes_are_noticed_before_and_after_the_acceptance(
     script: Script,
 ) -> None:
     lose(script)()
-
-    (shard,) = script.compare(compensate=True).shards
-
-    assert not shard.compensations
-    assert set(shard.refused.values()) == {f"the database has not reached LSN {shard.lost.through}"}
-
-
-def test_without_the_events_that_are_lost_nothing_is_compensated(script: Script) -> None:
-    lose(script)()
     outgrow(script)
+    assert repairs(script) == {"both", "gone"}
     script.retain_nothing("gone")
 
-    (shard,) = script.compare(compensate=True).shards
+    (shard,) = script.accept(repair=True).shards
 
-    assert {table.table for table in shard.compensations} == {"both"}
-    assert list(shard.refused.values()) == ["retention has removed its lost events"]
+    assert {t.table: reason for t, reason in shard.refused.items()} == {
+        "gone": "retention has removed its lost events"
+    }
+    script.retain_nothing("both")
+    through, newest = shard.lost.through, script.newest
+    told = script.publish(lambda: restarts(script, {"both", "gone"}))
+    (replaced,) = events(told, "lost_rows_not_repaired")
+    assert "retention has removed its lost events" in replaced["reason"]
+    assert newest > through
+    for table in ("both", "gone"):
+        assert script.notes(table, through) == script.source_notes(table)
+
+
+def test_own_changes_that_cleanup_removes_before_the_repair_cost_a_snapshot(
+    script: Script,
+) -> None:
+    lose(script)()
+    outgrow(script)
+    (shard,) = script.accept(repair=True).shards
+    script.clean("dbo_both", low=shard.lost.through)
+
+    told = script.publish(lambda: restarts(script, {"both"}))
+
+    (replaced,) = events(told, "lost_rows_not_repaired")
+    assert "cleanup has removed changes of the database" in replaced["reason"]
+    assert script.notes("both", shard.lost.through) == script.source_notes("both")
+    assert script.lake("gone") == script.source_notes("gone")
+
+
+def test_any_number_of_rows_is_repaired_in_chunks_that_a_kill_does_not_repeat() -> None:
+    # Heartbeats close the capture process's marks of time, so that the publisher catches up.
+    options = {"page_rows": 500, "heartbeat_s": 0.5}
+    script = Script(**options, snapshot={"mode": "initial", "chunk_rows": 200})
+    script.create("orders", *range(10))
+    script.publish(lambda: not script.out_of_cut())
+    restore = script.backup()
+    lost = range(100, 1700)
+    script.insert("orders", *lost)
+    script.publish(lambda: len(script.changes("orders")) == len(lost))
+    restore()
+    script.insert("orders", *range(1600, 2200))  # own rows, some with keys that were lost
+    script.create("other", 1)
+    while script.newest <= Lsn.parse(script.progress()[-1].closed_lsn):
+        script.insert("other", 2 + len(script.source_notes("other")))
+        script.scan()
+    assert not script.accept(repair=True).again
+
+    script.die_at(Step.COMMITTED, 4)
+    done = len(script.repaired("orders"))
+    assert 400 <= done < len(lost)
+    script.publish(lambda: script.lake("orders") == script.source_notes("orders"))
+
+    keys = [number for _, number in script.repaired("orders")]
+    assert {*lost} <= {*keys}
+    assert len(keys) < len(lost) + 600 + 200, "the kill repeats one chunk at most"
+    assert not any(script.has_been_out_of_cut("orders")[-20:])
+
+
+def test_an_operator_may_pause_a_repair_but_not_stop_it(script: Script) -> None:
+    lose(script)()
+    outgrow(script)
+    script.accept(repair=True)
+    script.order(TableOrder.PAUSE_SNAPSHOT, "both")
+    script.order(TableOrder.STOP_SNAPSHOT, "both")
+
+    told = script.publish(lambda: script.lake("gone") == script.source_notes("gone"))
+
+    (refused,) = events(told, "signal_refused")
+    assert "without which it may differ from the database" in refused["reason"]
+    assert not script.repaired("both")
+    script.order(TableOrder.RESUME_SNAPSHOT, "both")
+    script.publish(lambda: script.lake("both") == script.source_notes("both"))
+
+
+def test_a_new_snapshot_takes_the_place_of_a_repair(script: Script) -> None:
+    lose(script)()
+    outgrow(script)
+    (shard,) = script.accept(repair=True).shards
+    script.order(TableOrder.PAUSE_SNAPSHOT, "both")
+    script.publish()
+    script.ask_for("both")
+    script.publish(lambda: script.snapshot("both").count(2) == 2 and not script.out_of_cut())
+    assert not script.repaired("both")
+    assert script.notes("both", shard.lost.through) == script.source_notes("both")
+
+
+def test_a_second_restore_before_the_repair_is_repaired_with_the_first(script: Script) -> None:
+    lose(script)()
+    outgrow(script)
+    script.accept(repair=True)
+    assert repairs(script) == {"both", "gone"}, "the same acceptance may be repeated"
+    script.order(TableOrder.PAUSE_SNAPSHOT, "gone")
+    script.publish(lambda: script.lake("both") == script.source_notes("both"))
+    restore = script.backup()
+    script.update("gone", 2, 20)
+    script.publish()
+    restore()
+    outgrow(script)
+
+    (shard,) = script.accept(repair=True).shards
+
+    assert "gone" in {table.table for table in shard.repaired}
+    script.publish(lambda: script.lake("gone") == script.source_notes("gone"))

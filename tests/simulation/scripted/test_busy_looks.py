@@ -1,4 +1,4 @@
-"""A look at partitions waits for minutes after a lock, and not after a deadlock (ADR 0055)."""
+"""A source that is busy: looks at partitions wait (ADR 0055), progress records go on."""
 
 from __future__ import annotations
 
@@ -60,3 +60,27 @@ def test_a_look_that_meets_a_lock_is_left_out_for_five_minutes() -> None:
     assert len(events(told, "partitions_not_compared")) == 1
     assert events(told, "poll_retried") == []
     assert _PAUSE_S - 10 < waiting_s[-1] - waiting_s[0] < 2 * _PAUSE_S
+
+
+def test_progress_records_go_on_while_the_source_is_busy() -> None:
+    script = Script()
+    script.create("orders", 1, 2)
+    script.publish(lambda: script.snapshot("orders") == [1, 2])
+    before, records = len(script.progress()), dict[int, int]()
+    refused = 2 * _TRIES
+
+    def is_over() -> bool:
+        written = len(script.progress())
+        if not records and written > before + 1:  # the session has looked at all it looks at
+            script.refuse(*[1205] * refused)
+        left = script.refusals_left
+        if left == refused - 1 and left not in records:
+            script.pass_time(60.0)
+        if records or left:
+            records[left] = written
+        return bool(records) and not left
+
+    told = script.publish(is_over, is_whole=False)
+
+    assert len(events(told, "poll_retried")) == 2
+    assert records[_TRIES] > records[refused], "none between the two polls that were refused"

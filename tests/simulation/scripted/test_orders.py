@@ -115,3 +115,32 @@ def test_a_stopped_table_comes_back_with_a_snapshot(script: Script) -> None:
     script.publish(lambda: not script.out_of_cut() and 77 in script.snapshot("orders"))
     assert script.changes("orders") == []
     assert script.notes("orders").keys() == {*range(ROWS), 77}
+
+
+def test_signals_are_not_carried_out_again_where_their_topic_lost_its_end() -> None:
+    script = Script()
+    script.create("orders", 1, 2)
+    script.publish(lambda: script.snapshot("orders") == [1, 2])
+    for times in (2, 3):
+        script.ask_for("orders")
+        script.publish(lambda times=times: script.snapshot("orders") == sorted([1, 2] * times))
+
+    script.lose_signals(1)
+    told = script.publish(lambda: not script.out_of_cut())
+    assert script.snapshot("orders") == sorted([1, 2] * 3), "a signal took effect twice"
+    (refused,) = events(told, "signal_refused")
+    assert "lost its end" in refused["reason"]
+
+    script.ask_for("orders")
+    script.publish(lambda: script.snapshot("orders") == sorted([1, 2] * 4))
+
+
+def test_signals_that_retention_took_are_passed_over() -> None:
+    script = Script()
+    script.create("orders", 1, 2)
+    script.publish(lambda: script.snapshot("orders") == [1, 2])
+    script.ask_for("orders")
+    script.ask_for("orders")
+    script.forget_signals(1)
+    told = script.publish(lambda: script.snapshot("orders") == sorted([1, 2] * 2))
+    assert not events(told, "signal_refused")

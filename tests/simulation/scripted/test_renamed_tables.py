@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.simulation.scripted.script import Script, events
@@ -66,3 +68,44 @@ def test_the_old_name_given_back_heals_it(script: Script) -> None:
 
     script.publish(lambda: not script.out_of_cut())
     assert script.notes("old") == {1: 1, 2: 2}
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda script: script.ask_for("old"),
+        lambda script: script.repair("old", 1),
+    ],
+    ids=["whole", "repair"],
+)
+def test_a_table_that_is_renamed_before_it_is_read_is_read_under_its_new_name(
+    order: Callable[[Script], None],
+) -> None:
+    """The statement has the old name, as the catalog was read before; no read is given up."""
+    script = Script(tables={"on_rename": "keep_topic"})
+    script.create("old", 1)
+    script.publish(lambda: script.snapshot("old") == [1] and not script.out_of_cut())
+
+    def rename() -> None:
+        order(script)
+        script.rename("old", "new")
+
+    told = script.publish(lambda: script.seconds > 60 and not script.out_of_cut(), during=rename)
+    assert events(told, "snapshot_finished")
+    assert not events(told, "partial_snapshot_given_up")
+    assert not events(told, "table_stopped")
+
+
+def test_rows_of_a_table_that_was_just_renamed_are_refused_for_that() -> None:
+    script = Script()
+    script.create("old", 1)
+    script.publish(lambda: script.snapshot("old") == [1] and not script.out_of_cut())
+
+    def rename() -> None:
+        script.rename("old", "new")
+        script.insert("new", 2)
+        script.ask_for("old", "[id] >= 0")
+
+    told = script.publish(lambda: script.changes("old") == [("c", 2)], during=rename)
+    (refused,) = events(told, "signal_refused")
+    assert "perhaps because it was just renamed" in refused["reason"]

@@ -1,10 +1,11 @@
-"""Where a first start begins: at an LSN, or refused with the reason; and snapshot modes."""
+"""Where a start begins: at an LSN, or refused with the reason; snapshot modes; lost checkpoints."""
 
 from __future__ import annotations
 
 import pytest
 
-from tailrace_publisher.errors import StartRefused
+from tailrace_publisher.errors import CheckpointLost, StartRefused
+from tailrace_publisher.runtime import Step
 from tests.simulation.scripted.script import Script, events
 
 
@@ -86,3 +87,62 @@ def test_always_takes_a_new_snapshot_at_each_start(script: Script) -> None:
     )
     assert events(told, "snapshot_requested")
     assert script.notes("a").keys() == {*range(1, 6)}
+
+
+@pytest.fixture
+def orders() -> Script:
+    """A table with its snapshot."""
+    script = Script()
+    script.create("orders", 1, 2)
+    script.publish(lambda: not script.out_of_cut())
+    return script
+
+
+def test_a_checkpoint_that_lost_its_end_is_refused_until_the_loss_is_accepted(
+    orders: Script,
+) -> None:
+    script = orders
+    kept = script.checkpoints
+    for number in range(10, 15):
+        script.insert("orders", number)
+    script.publish(lambda: script.changes("orders")[-1] == ("c", 14))
+    script.lose_checkpoints(kept)
+    script.insert("orders", 15)
+    records = len(script.progress())
+
+    with pytest.raises(CheckpointLost, match=r"lost the end.*tailrace accept-checkpoint-loss"):
+        script.publish()
+    with pytest.raises(CheckpointLost):
+        script.accept()
+
+    assert len(script.progress()) == records
+    script.accept_loss()
+    told = script.publish(lambda: script.snapshot("orders")[-1] == 15 and not script.out_of_cut())
+    assert events(told, "checkpoint_loss_accepted")
+    assert script.changes("orders") == [("c", number) for number in range(10, 15)]
+    script.insert("orders", 16)
+    script.publish(lambda: script.changes("orders")[-1] == ("c", 16))
+
+
+def test_a_loss_within_a_large_transaction_is_noticed() -> None:
+    script = Script(rows_per_transaction=2, page_rows=2)
+    script.create("orders", 1)
+    script.publish(lambda: not script.out_of_cut())
+    kept = script.checkpoints
+    script.insert("orders", *range(10, 30))
+    script.die_at(Step.COMMITTED, 3)
+    assert not script.progress()[-1].closed
+    script.lose_checkpoints(kept)
+
+    with pytest.raises(CheckpointLost):
+        script.publish()
+
+
+def test_a_whole_checkpoint_is_taken_wherever_the_publisher_was_killed() -> None:
+    for step in (Step.SENT, Step.BEFORE_COMMIT, Step.COMMITTED, Step.HEARTBEAT):
+        script = Script(rows_per_transaction=2, page_rows=2)
+        script.create("orders", 1)
+        script.publish(lambda script=script: not script.out_of_cut())
+        script.insert("orders", *range(10, 20))
+        script.die_at(step)
+        script.publish(lambda script=script: len(script.changes("orders")) == 10)

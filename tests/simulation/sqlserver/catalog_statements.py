@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tests.simulation.sqlserver.rows import Column
-from tests.simulation.sqlserver.select import SqlError
 from tests.simulation.sqlserver.statements import Answer, pattern, statement
 from tests.simulation.sqlserver.view import View
 
@@ -90,16 +89,16 @@ def _index_columns(view: View, _: Sequence[Any]) -> Answer:
 
 
 @statement(
-    "SELECT i.object_id, ic.column_id FROM sys.indexes i"
+    "SELECT i.object_id, i.index_id, i.is_primary_key, ic.column_id FROM sys.indexes i"
     " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
-    " WHERE i.is_primary_key = 1"
+    " WHERE i.is_unique = 1 AND i.has_filter = 0 AND i.is_disabled = 0 AND ic.key_ordinal > 0"
     " AND i.object_id IN (SELECT source_object_id FROM cdc.change_tables)"
-    " ORDER BY i.object_id, ic.key_ordinal"
+    " ORDER BY i.object_id, i.is_primary_key DESC, i.index_id, ic.key_ordinal"
 )
-def _primary_keys(view: View, _: Sequence[Any]) -> Answer:
+def _unique_keys(view: View, _: Sequence[Any]) -> Answer:
     captured = {i.source for i in view.instances()}
     return [
-        (table.object_id, column_id)
+        (table.object_id, 1, True, column_id)
         for table in sorted(view.tables(), key=lambda table: table.object_id)
         if table.object_id in captured
         for column_id in table.key
@@ -130,8 +129,8 @@ def _orders(view: View, _: Sequence[Any]) -> Answer:
 @statement(
     "SELECT c.object_id, c.name, c.column_id, ty.name, c.max_length, c.precision, c.scale,"
     " c.is_nullable, c.collation_name FROM sys.columns c"
-    " JOIN sys.types ty ON (ty.user_type_id = c.system_type_id AND c.system_type_id <> 240)"
-    " OR (ty.user_type_id = c.user_type_id AND c.system_type_id = 240)"
+    " JOIN sys.types ty ON ty.user_type_id = CASE WHEN c.user_type_id < 256"
+    " OR c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END"
     " WHERE (c.object_id IN (SELECT object_id FROM cdc.change_tables)"
     " OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables))"
     " ORDER BY c.object_id, c.column_id"
@@ -247,7 +246,7 @@ def _later_ddl(view: View, parameters: Sequence[Any]) -> Answer:
     ]
 
 
-@statement("SELECT object_id, ddl_command FROM cdc.ddl_history")
+@statement("SELECT object_id, ddl_command FROM cdc.ddl_history ORDER BY ddl_lsn")
 def _ddl_commands(view: View, _: Sequence[Any]) -> Answer:
     return [(entry.instance_object_id, entry.command) for entry in view.database.ddl_history]
 
@@ -284,24 +283,6 @@ def _partitions_elsewhere(view: View, _: Sequence[Any], match: re.Match[str]) ->
 def _lowest_watermark(view: View, _: Sequence[Any]) -> Answer:
     starts = [i.start_lsn for i in view.instances() if i.start_lsn is not None]
     return [(min(starts, default=None),)]
-
-
-# -- what protects rows: the model is a server of before SQL Server 2016 ---------------------------
-
-
-@pattern(r"SELECT m\.object_id, m\.name FROM sys\.masked_columns m JOIN .*")
-def _masked_columns(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
-    raise SqlError(208, "Invalid object name 'sys.masked_columns'.")
-
-
-@pattern(r"SELECT c\.object_id, c\.name FROM sys\.columns c WHERE c\.encryption_type .*")
-def _encrypted_columns(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
-    raise SqlError(207, "Invalid column name 'encryption_type'.")
-
-
-@pattern(r"SELECT p\.target_object_id, o\.name FROM sys\.security_predicates p JOIN .*")
-def _filtering_policies(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
-    raise SqlError(208, "Invalid object name 'sys.security_predicates'.")
 
 
 @statement("SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(?) AND name = N'__$command_id'")

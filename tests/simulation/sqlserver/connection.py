@@ -15,18 +15,21 @@ from tailrace_publisher.source.connection.connection import OdbcConnection
 from tests.simulation.sqlserver import (
     catalog_statements,
     data_statements,
+    hidden_statements,
     rotation_statements,
     space_statements,
     statements,
 )
-from tests.simulation.sqlserver.group import Group, Replica
+from tests.simulation.sqlserver.group import Group
 from tests.simulation.sqlserver.select import SqlError, parse_select
-from tests.simulation.sqlserver.view import Features, View, source_rows
+from tests.simulation.sqlserver.view import Features, View
+from tests.simulation.world import Finding
 
 __all__ = [
     "Source",
     "SourceConnection",
     "catalog_statements",
+    "hidden_statements",
     "rotation_statements",
     "space_statements",
 ]
@@ -35,7 +38,19 @@ _DECLARE: Final = re.compile(r"DECLARE (?P<variables>.*)", re.DOTALL)
 _SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
 _VARIABLE: Final = re.compile(r"(?P<name>@\w+) [\w()]+ = \?")
 _OF_CHANGES: Final = re.compile(r"SELECT .* FROM cdc\.\[.*_CT\].*", re.DOTALL)
+_ENABLE: Final = "sp_cdc_enable_table"
+_NO_LOCK: Final = "Lock request time out period exceeded."
+_LOCKED: Final = (
+    "Could not update the metadata that indicates table dbo.t is enabled for Change Data Capture."
+    " The failure occurred when executing the command 'ALTER TABLE'. The error returned was 1222:"
+    f" '{_NO_LOCK}'. Use the action and error to determine the cause."
+)
+"""See: Database Engine events and errors (22000 to 22999). Which command it is, is inferred."""
 DEADLOCKED: Final = "deadlocked on its change rows"
+_CHANGE: Final = re.compile(r"EXEC sys\.sp_cdc_(?:enable|disable|cleanup)_")
+_LOCK_TIMEOUT_S: Final = 5.0
+_LOCK_PAUSE_S: Final = 2 * _LOCK_TIMEOUT_S
+_PROOF: Final = "IF NOT EXISTS (SELECT 1 FROM cdc.lsn_time_mapping WHERE start_lsn = ?"
 _FROM_TABLE: Final = re.compile(r"SELECT .* FROM \[dbo\]\.\[[^\]]*\].*", re.DOTALL)
 
 
@@ -60,6 +75,9 @@ class Source:
         has_blocks: whether rows may be read in blocks.
         row_refusals: how many of the next blocks the driver refuses.
         busy: numbers of errors that the next statements over change rows meet.
+        hosts: other servers, of another database of that name; the group is behind all other names.
+        locked: how many of the next changes of the source get no lock (error 1222).
+        starts: counts the sessions of publishers; a new one does not know of earlier attempts.
         late_declines: how many of the next blocks turn out to be the reference's once encoded.
         before_change: happens before the next change of a capture instance by a publisher.
         lost_answers: how many of these changes end without an answer.
@@ -78,6 +96,10 @@ class Source:
     before_change: Callable[[], None] | None = None
     lost_answers: int = 0
     busy: deque[int] = field(default_factory=deque)
+    hosts: dict[str, Group] = field(default_factory=dict)
+    locked: int = 0
+    starts: Callable[[], int] = lambda: 0
+    _refused_at: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def refuses_row(self) -> bool:
         """Whether the driver refuses a row of the next block."""
@@ -98,9 +120,11 @@ class Source:
         https://learn.microsoft.com/sql/database-engine/availability-groups/windows/configure-read-only-routing-for-an-availability-group-sql-server
         """
         self.tick()
-        replica = self.group.server
+        group = self.hosts.get(config.host, self.group)
+        replica = group.server
         if config.application_intent is ApplicationIntent.READ_ONLY:
-            readable = [r for r in self.group.replicas if r is not replica and r.is_up]
+            secondaries = [r for r in group.replicas if r is not replica and r.is_up]
+            readable = [r for r in secondaries if r.suspension is None]
             if readable:
                 replica = readable[self.logins % len(readable)]
         self.logins += 1
@@ -108,18 +132,32 @@ class Source:
             raise sql_error(config, self.login_errors.popleft(), "refused", is_login=True)
         if not replica.is_up:
             raise sql_error(config, 10060, "no answer", is_login=True, sqlstate="08001")
-        return SourceConnection(self, config, replica)
+        return SourceConnection(self, config, View(group, replica, self.features))
+
+    def lock(self, change: str, now: float) -> bool:
+        """Whether a change of the source gets no lock now.
+
+        Raises:
+            Finding: it got none just before, so writers queue for it nearly all the time.
+        """
+        sent = change, self.starts()
+        if now - self._refused_at.get(sent, -_LOCK_PAUSE_S) < _LOCK_PAUSE_S:
+            raise Finding(f"a change that got no lock is sent again at once: {change}")
+        self.locked -= (is_locked := self.locked > 0)
+        if is_locked:
+            self._refused_at[sent] = now
+        return is_locked
 
 
 class SourceConnection:
     """A connection to one replica; see tailrace_publisher.ports.Connection."""
 
-    def __init__(self, source: Source, config: SourceConfig, replica: Replica) -> None:
+    def __init__(self, source: Source, config: SourceConfig, view: View) -> None:
         self.queries = 0
         self._source = source
         self._config = config
-        self._view = View(source.group, replica, source.features)
-        self._epoch = replica.epoch
+        self._view = view
+        self._epoch = view.replica.epoch
         self._sees_one_moment = not self._view.is_primary  # a secondary's readers all do
 
     def __enter__(self) -> Self:
@@ -152,6 +190,7 @@ class SourceConnection:
         self.queries += 1
         left = list(parameters)
         named: dict[str, Any] = {}
+        is_proven = False
         for text in filter(None, map(str.strip, sql.split(";"))):
             self.go_on()
             count = text.count("?")
@@ -162,6 +201,9 @@ class SourceConnection:
                 named.update(zip(names, given, strict=True))
                 continue
             given.named = named
+            is_proven = is_proven or text.startswith(_PROOF)
+            if _CHANGE.match(text):
+                self._check_change(text, is_proven=is_proven)
             is_change = text.startswith(("EXEC sys.sp_cdc_enable_", "EXEC sys.sp_cdc_disable_"))
             if is_change and self._source.before_change is not None:
                 happens, self._source.before_change = self._source.before_change, None
@@ -171,6 +213,21 @@ class SourceConnection:
                 self._source.lost_answers -= 1
                 raise sql_error(self._config, 10054, "connection reset", sqlstate="08S01")
         self.go_on()
+
+    def _check_change(self, text: str, *, is_proven: bool) -> None:
+        """Is a change of the source to be sent now?
+
+        Raises:
+            SourceError: it gets no lock.
+            Finding: it is sent without a proof, or again at once.
+        """
+        if not is_proven:
+            raise Finding(f"a change of the source without a proof in its batch: {text}")
+        world = self._view.replica.clock.world
+        if self._source.lock(text, world.monotonic()):
+            world.advance(_LOCK_TIMEOUT_S)
+            number, reason = (22832, _LOCKED) if _ENABLE in text else (1222, _NO_LOCK)
+            raise sql_error(self._config, number, reason)
 
     def go_on(self) -> None:
         """Something more is sent or read: the world goes on, and the connection may break."""
@@ -216,6 +273,7 @@ class SourceConnection:
             ):
                 self._source.torn_reads -= 1
                 return self._torn(text, parameters)
+            self._source.features.check_has(text)
             return statements.answer(self._view, text, parameters)
         except SqlError as error:
             raise sql_error(self._config, error.number, str(error)) from error
@@ -231,14 +289,14 @@ class SourceConnection:
         select = parse_select(" ".join(text.split()))
         values = data_statements.bound(select, parameters)
         table = self._view.table_named(select.source)
-        seen = [row for row in source_rows(table) if select.where(row, values) is True]
+        seen = [row for row in self._view.visible_rows(table) if select.where(row, values) is True]
         seen.sort(key=select.order_key)
         half = seen[: (len(seen) + 1) // 2]
         for _ in range(4):
             self._source.tick()
         self._check_alive()
         table = self._view.table_named(select.source)
-        rest = source_rows(table)
+        rest = self._view.visible_rows(table)
         if half and select.order:
             last = select.order_key(half[-1])
             rest = [row for row in rest if select.order_key(row) > last]
@@ -246,7 +304,7 @@ class SourceConnection:
             # A heap: a row stays where it is, so it is seen once.
             found = {row[""] for row in half}
             rest = [row for row in rest if row[""] not in found]
-        return select.run([*half, *rest], values)
+        return select.run([*half, *rest], values, self._view.shown(table))
 
     def _check_alive(self) -> None:
         replica = self._view.replica

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tests.simulation.sqlserver.select import Select, SqlError, Values, parse_select
+from tests.simulation.sqlserver.select import Select, SqlError, parse_select
 from tests.simulation.sqlserver.statements import Answer, pattern
-from tests.simulation.sqlserver.view import View, change_table_rows, source_rows
+from tests.simulation.sqlserver.view import View, change_table_rows
 from tests.simulation.world import SimulationError
 
 _BRANCH: Final = re.compile(
@@ -37,12 +37,13 @@ def _instances_with_news(view: View, parameters: Sequence[Any], match: re.Match[
     return found
 
 
-@pattern(r"SELECT (?:TOP \([^)]*\) )?.* FROM cdc\.\[[^\]]*_CT\].*")
+@pattern(r"SELECT (?!MAX\()(?:TOP \([^)]*\) )?.* FROM cdc\.\[[^\]]*_CT\].*")
 def _page(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
     """A page of change rows."""
     select = parse_select(match[0])
     instance = view.instance_of_table(select.source)
-    return select.run(change_table_rows(instance), bound(select, parameters))
+    rows = change_table_rows(instance)
+    return select.run(rows, bound(select, parameters), view.shown(instance))
 
 
 _FUNCTION: Final = re.compile(
@@ -60,7 +61,8 @@ def _page_of_function(view: View, parameters: Sequence[Any], match: re.Match[str
     rows = _all_changes(view, function["name"], first, last)
     start, end = function.span()
     select = parse_select(f"{match[0][:start]}cdc.[{function['name']}_CT]{match[0][end:]}")
-    return select.run(rows, bound(select, [limit, *rest]))
+    instance = view.instance_of_table(function["name"])
+    return select.run(rows, bound(select, [limit, *rest]), view.shown(instance))
 
 
 @pattern(r"SET @\w+ = .*|IF @\w+ <=? @\w+ .*")
@@ -115,11 +117,7 @@ def _rows(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer
     """Rows of a source table, at one moment."""
     select = parse_select(match[0])
     table = view.table_named(select.source)
-    return select.run(_seen(table, select), bound(select, parameters))
-
-
-def _seen(table: Any, select: Select) -> list[Values]:
-    return list(source_rows(table))
+    return select.run(view.visible_rows(table), bound(select, parameters), view.shown(table))
 
 
 def bound(select: Select, parameters: Sequence[Any]) -> dict[str, Any]:

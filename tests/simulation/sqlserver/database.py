@@ -5,6 +5,7 @@ It is built by redoing records, on every replica alike, so it has no clock and n
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
@@ -29,6 +30,12 @@ from tests.simulation.sqlserver.rows import (
 )
 
 _STEP = timedelta(milliseconds=4)
+_VERBS = {
+    "add": "ADD",
+    "drop": "DROP COLUMN",
+    "alter": "ALTER COLUMN",
+    "mask": "ALTER COLUMN",
+}
 
 TIME_MARK = b"\x00"
 """``tran_id`` of an entry that the capture process makes while nothing happens.
@@ -116,6 +123,8 @@ class Database:
             if record.fill is not None:
                 table.rows = {i: {**row, number: record.fill} for i, row in table.rows.items()}
             table.next_column_id = record.column.column_id + 1
+        elif record.kind == "mask":
+            table.masked.add(record.column.column_id)
         else:
             table.columns = [
                 record.column if c.column_id == record.column.column_id else c
@@ -146,13 +155,21 @@ class Database:
             record.object_id,
             record.source,
             record.lsn,
-            record.time,
+            record.created or record.time,
             [c for c in table.columns if record.captured is None or c.name in record.captured],
             table.key,
             self.has_command_id,
             self.has_command_id and record.is_ordered,
             record.time,
+            listed=record.captured,
+            masked=set(table.masked),
         )
+
+    def mask_change_tables(self, record: wal.MaskChangeTables, _: list[wal.Record]) -> None:
+        """Older instances come to have what new ones have from their creation (inferred)."""
+        for instance in self.instances.values():
+            instance.masked = set(self.tables[instance.source].masked)
+            instance.modify_date = _modified(instance.modify_date, record)
 
     def disable(self, record: wal.DisableInstance, _: list[wal.Record]) -> None:
         del self.instances[record.name]
@@ -174,14 +191,21 @@ class Database:
         # "The completion of LSN processing in periods of low or no change activity": not while the
         # log reader waits for a replica (inferred).
         # https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
-        is_complete = self.scanned == self.applied - 1
+        is_late = record.flushed is not None and self.scanned == record.readable_end
+        is_complete = is_late or self.scanned == self.applied - 1
         if record.marks_time and not found.transactions and is_complete and self.scanned:
-            # The mark is at an LSN of the log that was read, or of the scan itself; inferred. It
-            # lies behind everything that was captured.
-            at = records[self.scanned - 1]
+            # The mark is at the last LSN that was flushed when it was written: of the log that was
+            # read, or of what was committed since, which the next scan captures below it
+            # (cdc.sp_ins_dummy_lsn_time_mapping; that a commit comes in between is inferred).
+            at = records[(record.flushed or self.scanned) - 1]
             if not self.mapping or at.lsn > self.mapping[-1].start_lsn:
                 self.mapping.append(MappingEntry(at.lsn, record.time, TIME_MARK))
         self.last_scan = found
+
+    def _enter(self, entry: MappingEntry) -> None:
+        """Add an entry in the order of the LSNs: below a mark, perhaps."""
+        if entry.start_lsn not in {known.start_lsn for known in self.mapping[-8:]}:
+            insort(self.mapping, entry, key=lambda known: known.start_lsn)
 
     def raise_watermarks(self, record: wal.RaiseWatermarks, _: list[wal.Record]) -> None:
         for instance in self.instances.values():
@@ -223,8 +247,7 @@ class Database:
         if instance is not None and instance.object_id == record.object_id:
             instance.start_lsn = record.lsn
             # In the validity interval from the first moment on (inferred).
-            if not self.mapping or self.mapping[-1].start_lsn < record.lsn:
-                self.mapping.append(MappingEntry(record.lsn, record.time, TIME_MARK))
+            self._enter(MappingEntry(record.lsn, record.time, TIME_MARK))
 
     def _capture_ddl(self, record: wal.AlterTable, scan: wal.Capture) -> None:
         """A row for each instance; a type changes in the change table, too.
@@ -249,7 +272,7 @@ class Database:
                     instance.object_id,
                     instance.source,
                     required,
-                    f"ALTER TABLE {record.kind} {record.column.name}",
+                    f"ALTER TABLE t {_VERBS[record.kind]} {record.column.name}",
                     record.lsn,
                     record.time,
                 )
@@ -266,7 +289,7 @@ class Database:
                     found = True
                     instance.rows += self.change_rows(instance, record.lsn, change)
         if found:
-            self.mapping.append(MappingEntry(record.lsn, record.time, record.tran_id))
+            self._enter(MappingEntry(record.lsn, record.time, record.tran_id))
         return found
 
     def change_rows(self, instance: Instance, lsn: bytes, change: Change) -> Iterable[ChangeRow]:
@@ -327,6 +350,7 @@ _REDO: dict[type[wal.Record], Callable[[Database, Any, list[wal.Record]], None]]
     wal.RaiseWatermarks: Database.raise_watermarks,
     wal.DeleteChangeRows: Database.delete_change_rows,
     wal.UpdateServer: Database.update_server,
+    wal.MaskChangeTables: Database.mask_change_tables,
 }
 
 

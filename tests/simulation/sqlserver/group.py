@@ -12,8 +12,9 @@ https://learn.microsoft.com/sql/database-engine/availability-groups/windows/repl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import datetime
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from tests.simulation.sqlserver.clock import ServerClock
@@ -46,6 +47,29 @@ class Session:
     latency: int = 0
     end_lsn: str | None = None
     last_commit_lsn: str | None = None
+    last_commit_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """What a secondary shows from the moment on at which its data movement was suspended.
+
+    After a forced failover all remaining secondary databases are suspended. Existing connections
+    remain usable; new ones are not allowed until data movement is resumed.
+
+    See: Suspend an Availability Database; Perform a Forced Manual Failover of an Always On
+    Availability Group.
+
+    Attributes:
+        fork_guid, fork_point: of the line that it is still on.
+        end: LSN of the end of its log.
+        kept: records that it has in common with the primary.
+    """
+
+    fork_guid: UUID
+    fork_point: bytes | None
+    end: bytes
+    kept: int
 
 
 @dataclass(slots=True)
@@ -61,6 +85,7 @@ class Replica:
         hardened: records of the log on its disk; at the primary all.
         is_up: whether it takes connections.
         epoch: changes when all its connections are lost.
+        suspension: what it shows while its data movement is suspended.
     """
 
     name: str
@@ -70,6 +95,7 @@ class Replica:
     hardened: int = 0
     is_up: bool = True
     epoch: int = 0
+    suspension: Suspension | None = None
 
     def disconnect(self) -> None:
         """End all connections."""
@@ -100,6 +126,7 @@ class Group:
         database_name: DB_NAME().
         sessions: newest last; lost by a restart and a failover.
         lines: lines that were left, oldest first.
+        dates_back: whether later capture instances have earlier creation dates.
     """
 
     replicas: list[Replica]
@@ -116,6 +143,8 @@ class Group:
     lines: list[Line] = field(default_factory=list)
     next_session: int = 1
     next_object: int = 100
+    dates_back: bool = False
+    _capture: tuple[int, int, bool] | None = None
 
     @property
     def server(self) -> Replica:
@@ -148,14 +177,16 @@ class Group:
             captured: names of the captured columns; None for all.
         """
         self.next_object += 1
+        now = self.server.clock.local()
         record = EnableInstance(
             self.log.next_lsn(),
-            self.server.clock.local(),
+            now,
             name,
             self.next_object,
             table.object_id,
             is_ordered,
             captured,
+            now - timedelta(hours=self.next_object) if self.dates_back else None,
         )
         self.write(record)
 
@@ -176,30 +207,65 @@ class Group:
     # -- the capture process -----------------------------------------------------------------------
 
     def begin_scan(self) -> Session:
-        """A log scan session begins."""
+        """A log scan session begins, once the one before has committed."""
+        self.commit_scan()
         session = Session(self.next_session, self.server.clock.local())
         self.next_session += 1
         self.sessions.append(session)
         return session
 
-    def end_scan(self, session: Session, *, marks_time: bool = False, maxtrans: int = 0) -> None:
+    def end_scan(
+        self,
+        session: Session,
+        *,
+        marks_time: bool = False,
+        maxtrans: int = 0,
+        readable: int | None = None,
+    ) -> None:
         """The session reads the log and ends; consecutive empty ones share a row.
 
-        https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions
+        https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/change-data-capture-sys-dm-cdc-log-scan-sessions
         (empty_scan_count); that end_lsn is where an empty session came to is inferred.
+
+        Args:
+            readable: records that were there when it read; a time mark is at one that came since.
         """
-        clock = self.server.clock
-        readable = self.readable_end()
-        bound = maxtrans or self.maxtrans
-        scanned = self.database.scanned
-        self.write(Capture(self.log.next_lsn(), clock.local(), readable, bound, marks_time))
-        found = self.database.last_scan
-        session.end_time = clock.local()
+        self.commit_scan()
+        flushed = None if readable is None else len(self.log.records)
+        self._capture = (readable or self.readable_end(), maxtrans or self.maxtrans, marks_time)
+        self.commit_scan(flushed)
+        self._note(session, self.database)
+
+    def end_scan_early(self, session: Session) -> None:
+        """As :meth:`end_scan`, but what it captured is committed later.
+
+        sys.sp_cdc_scan commits after sp_replcmds, which fills the row of the view, in memory.
+        """
+        self.commit_scan()
+        self._capture = (self.readable_end(), self.maxtrans, False)
+        ahead = deepcopy(self.database)
+        record = Capture(self.log.next_lsn(), self.server.clock.local(), *self._capture)
+        ahead.capture(record, self.log.records)
+        if not ahead.last_scan.transactions:
+            self.commit_scan()
+        self._note(session, ahead)
+
+    def commit_scan(self, flushed: int | None = None) -> None:
+        """What the newest session captured can be read."""
+        if self._capture is not None:
+            capture, self._capture = self._capture, None
+            lsn, time = self.log.next_lsn(), self.server.clock.local()
+            self.write(Capture(lsn, time, *capture, flushed))
+
+    def _note(self, session: Session, database: Database) -> None:
+        """Put into the session's row what it found."""
+        found = database.last_scan
+        session.end_time = self.server.clock.local()
         session.tran_count = found.transactions
-        read_to = max(self.database.scanned, scanned) - 1
-        session.end_lsn = lsn_text(self.log.records[max(read_to, 0)].lsn)
+        session.end_lsn = lsn_text(self.log.records[max(database.scanned - 1, 0)].lsn)
         if isinstance(found.last_commit, Commit):
             session.last_commit_lsn = lsn_text(found.last_commit.lsn)
+            session.last_commit_time = found.last_commit.time
             behind = session.end_time - found.last_commit.time
             session.latency = max(0, round(behind.total_seconds()))
             return
@@ -215,22 +281,29 @@ class Group:
 
     def ship(self, replica: Replica, records: int) -> None:
         """A secondary hardens more of the log."""
-        if replica.is_up:
+        if replica.is_up and replica.suspension is None:
             replica.hardened = min(len(self.log.records), replica.hardened + records)
 
     def redo(self, replica: Replica, records: int) -> None:
         """A secondary redoes more of what it has hardened."""
-        if replica.is_up:
+        if replica.is_up and replica.suspension is None:
             up_to = min(replica.hardened, replica.database.applied + records)
             replica.database.redo(self.log.records, up_to)
 
-    def fail_over(self, to: int, fork: UUID | None) -> None:
+    def fail_over(self, to: int, fork: UUID | None, *, suspends: bool = False) -> None:
         """Another replica becomes the primary; with a fork GUID it is forced, and may lose.
+
+        Args:
+            suspends: whether the remaining secondaries stay as they are, until they are resumed.
 
         https://learn.microsoft.com/sql/database-engine/availability-groups/windows/perform-a-forced-manual-failover-of-an-availability-group-sql-server
         """
         replica = self.replicas[to]
+        self.resume(replica)
         kept = replica.hardened
+        for other in self.replicas if suspends else ():
+            if other not in (replica, self.server) and other.suspension is None:
+                self._suspend(other)
         if fork is not None:
             self.fork_guid = fork
             self.fork_point = self.log.records[kept - 1].lsn
@@ -255,11 +328,30 @@ class Group:
             self.fork_point = self.log.end
         self._lose_connections()
 
-    def _lose_connections(self) -> None:
-        """A failover or a restart empties the view of the sessions, too."""
-        self.sessions.clear()
-        for replica in self.replicas:
+    def _suspend(self, replica: Replica) -> None:
+        records = replica.hardened
+        end = self.log.records[records - 1].lsn
+        replica.suspension = Suspension(self.fork_guid, self.fork_point, end, records)
+
+    def resume(self, replica: Replica) -> None:
+        """A suspended secondary gives up what the primary has not got, and follows it again."""
+        suspension, replica.suspension = replica.suspension, None
+        if suspension is not None:
+            replica.hardened = suspension.kept
+            replica.database = Database(self.has_command_id)
+            replica.database.redo(self.log.records, replica.hardened)
             replica.disconnect()
+
+    def lose_scans(self) -> None:
+        """A failover or a restart empties the view, and undoes a scan that is not committed."""
+        self.sessions.clear()
+        self._capture = None
+
+    def _lose_connections(self) -> None:
+        self.lose_scans()
+        for replica in self.replicas:
+            if replica.suspension is None:
+                replica.disconnect()
 
     def _cut(self, kept: int) -> None:
         if kept == len(self.log.records):
@@ -267,6 +359,10 @@ class Group:
         self.lines.append(Line(list(self.log.records), kept))
         self.log.cut(kept)
         for replica in self.replicas:
+            if replica.suspension is not None:
+                common = min(replica.suspension.kept, kept)
+                replica.suspension = replace(replica.suspension, kept=common)
+                continue
             replica.hardened = min(replica.hardened, kept)
             if replica.database.applied > kept:
                 database = Database(self.has_command_id)

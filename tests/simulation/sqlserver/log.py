@@ -51,7 +51,7 @@ class Commit(Record):
 
 @dataclass(frozen=True, slots=True)
 class AlterTable(Record):
-    """DDL on a source table: one column is added, dropped or given another type.
+    """DDL on a source table: one column is added, dropped, masked or given another type.
 
     Attributes:
         fill: the value that all rows get (DEFAULT ... WITH VALUES); nothing of it is captured.
@@ -103,6 +103,7 @@ class EnableInstance(Record):
     Attributes:
         is_ordered: whether ``__$command_id`` is in the index, where there is the column.
         captured: names of the captured columns; None for all.
+        created: ``create_date``; None if it is the record's time.
     """
 
     name: str
@@ -110,6 +111,7 @@ class EnableInstance(Record):
     source: int
     is_ordered: bool = True
     captured: frozenset[str] | None = None
+    created: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,13 @@ class Capture(Record):
         readable_end: number of records that the log reader may see.
         maxtrans: transactions at most.
         marks_time: whether it writes an entry that only marks time.
+        flushed: number of records that were flushed when it does; None for those that it read.
     """
 
     readable_end: int
     maxtrans: int
     marks_time: bool
+    flushed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,14 @@ class UpdateServer(Record):
     """
 
     rebuilds_index: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MaskChangeTables(Record):
+    """sys.sp_cdc_vupgrade of 2022 and later: ALTER TABLE cdc.<instance>_CT ALTER COLUMN ADD MASKED.
+
+    It does so for each captured column that has a mask in the source table (text of the procedure).
+    """
 
 
 @dataclass(slots=True)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from tests.simulation.sqlserver import log as wal
-from tests.simulation.sqlserver.rows import Table
+from tests.simulation.sqlserver.database import as_datetime
+from tests.simulation.sqlserver.rows import Instance, Table
 from tests.simulation.sqlserver.select import SqlError
 from tests.simulation.sqlserver.statements import Answer, pattern, statement
 from tests.simulation.sqlserver.view import View
 from tests.simulation.world import Finding
 
-_PARAMETER: Final = re.compile(r"@(\w+) = (?:N'([^']*)'|(\w+))")
+_PARAMETER: Final = re.compile(r"@(\w+) = (?:N'([^']*)'|(@?\w+))")
 _INSTANCES_MAX: Final = 2
 
 
 @statement(
     "SELECT ct.role_name, i.name, ct.filegroup_name, ct.supports_net_changes, ct.partition_switch"
     " FROM cdc.change_tables ct LEFT JOIN sys.indexes i ON i.object_id = ct.source_object_id"
-    " AND i.name = ct.index_name AND i.is_unique = 1 WHERE ct.object_id = ?"
+    " AND i.is_unique = 1 AND i.name = ct.index_name COLLATE CATALOG_DEFAULT"
+    " WHERE ct.object_id = ?"
 )
 def _definition(view: View, parameters: Sequence[Any]) -> Answer:
     found = (i for i in view.instances() if i.object_id == parameters[0])
@@ -46,6 +49,7 @@ def _enable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     columns = None if listed is None else frozenset(listed[1:-1].split("], ["))
     if columns is not None and columns - {column.name for column in table.columns}:
         raise SqlError(22942, "A column of the list is not in the source table.")
+    _check_listed(database.instances_of(table.object_id), table, columns)
     view.group.enable(name, table, captured=columns)
     return []
 
@@ -59,7 +63,9 @@ def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     if instance is None or instance.source != table.object_id:
         raise SqlError(22960, f"The capture instance '{name}' does not exist.")
     others = (i for i in group.database.instances_of(table.object_id) if i is not instance)
-    _check_kept(view, max((i.start_lsn for i in others), default=b""), "an instance")
+    start = max((i.start_lsn or b"" for i in others), default=b"")
+    _check_kept(view, start, "an instance")
+    _check_published(view, name, start)
     group.write(wal.DisableInstance(group.log.next_lsn(), group.server.clock.local(), name))
     return []
 
@@ -67,35 +73,106 @@ def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
 @statement(
     "SELECT MAX(start_lsn), COUNT(*) FROM (SELECT TOP (?) start_lsn FROM cdc.lsn_time_mapping AS m"
     " WHERE start_lsn > ? AND start_lsn <= ? AND NOT EXISTS (SELECT 1 FROM cdc.lsn_time_mapping"
-    " AS low WHERE low.start_lsn = ? AND low.tran_end_time = m.tran_end_time)"
+    " AS low WHERE low.start_lsn <= ? AND low.tran_end_time = m.tran_end_time)"
     " ORDER BY start_lsn) AS bite"
 )
 def _next_low_watermark(view: View, parameters: Sequence[Any]) -> Answer:
-    limit, low, up_to, of_time = parameters
+    limit, after, up_to, low = parameters
     entries = view.database.mapping
-    times = {e.tran_end_time for e in entries if e.start_lsn == of_time}
-    later = (e for e in entries if low < e.start_lsn <= up_to and e.tran_end_time not in times)
-    lsns = [e.start_lsn for e in later][:limit]
+    times = {as_datetime(e.tran_end_time) for e in entries if e.start_lsn <= low}
+    later = (e for e in entries if after < e.start_lsn <= up_to)
+    lsns = [e.start_lsn for e in later if as_datetime(e.tran_end_time) not in times][:limit]
     return [(max(lsns, default=None), len(lsns))]
 
 
+@pattern(
+    r"SELECT MAX\(lsn\), COUNT\(\*\) FROM \(SELECT TOP \(\?\) \[__\$start_lsn\] AS lsn"
+    r" FROM cdc\.\[(?P<name>.*)_CT\] WHERE \[__\$start_lsn\] < \? ORDER BY \[__\$start_lsn\]\)"
+    r" AS bite"
+)
+def _last_of_rows(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
+    limit, up_to = parameters
+    rows = view.instance_of_table(f"cdc.{match['name']}_CT").rows
+    lsns = sorted(row.start_lsn for row in rows if row.start_lsn < up_to)[:limit]
+    return [(max(lsns, default=None), len(lsns))]
+
+
+@statement("SELECT start_lsn FROM cdc.change_tables WHERE object_id = ?")
+def _low_watermark(view: View, parameters: Sequence[Any]) -> Answer:
+    return [(i.start_lsn,) for i in view.instances() if i.object_id == parameters[0]]
+
+
+@statement(
+    "IF NOT EXISTS (SELECT 1 FROM cdc.lsn_time_mapping WHERE start_lsn = ?"
+    " AND tran_end_time = CAST(? AS datetime) AND tran_id = ?)"
+    " THROW 51001, N'The published commit is gone.', 1"
+)
+def _has_commit(view: View, parameters: Sequence[Any]) -> Answer:
+    lsn, ended, tran_id = parameters
+    time = as_datetime(datetime.fromisoformat(ended))
+    entries = view.database.mapping
+    if not any(
+        (e.start_lsn, as_datetime(e.tran_end_time), e.tran_id) == (lsn, time, tran_id)
+        for e in entries
+    ):
+        raise SqlError(51001, "The published commit is gone.")
+    return []
+
+
+@statement(
+    "IF NOT EXISTS (SELECT 1 FROM sys.database_recovery_status WHERE database_id = DB_ID()"
+    " AND family_guid = ? AND recovery_fork_guid = ?)"
+    " THROW 51001, N'The database is another one.', 1"
+)
+def _is_same_line(view: View, parameters: Sequence[Any]) -> Answer:
+    group = view.group
+    if [str(group.family_guid), str(group.fork_guid)] != list(parameters):
+        raise SqlError(51001, "The database is another one.")
+    return []
+
+
+@statement(
+    "IF NOT EXISTS (SELECT 1 FROM cdc.change_tables WHERE object_id = ? AND capture_instance = ?)"
+    " THROW 51002, N'The capture instance is gone.', 1"
+)
+def _has_instance(view: View, parameters: Sequence[Any]) -> Answer:
+    if tuple(parameters) not in {(i.object_id, i.name) for i in view.instances()}:
+        raise SqlError(51002, "The capture instance is gone.")
+    return []
+
+
 @pattern(r"EXEC sys\.sp_cdc_cleanup_change_table (?P<given>.*)")
-def _clean(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
+def _clean(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
     """Of entries with one commit time it takes the first.
 
-    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-cleanup-change-table-transact-sql
+    See: sys.sp_cdc_cleanup_change_table (Transact-SQL).
     """
     given = _changing(view, match)
-    group, mark = view.group, bytes.fromhex(given["low_water_mark"].removeprefix("0x"))
+    group, mark = view.group, parameters.named["@" + given["low_water_mark"].removeprefix("@")]
     times = [e.tran_end_time for e in group.database.mapping if e.start_lsn == mark]
     if not times:
         raise SqlError(22964, "The LSN is not in cdc.lsn_time_mapping.")
-    first = min(e.start_lsn for e in group.database.mapping if e.tran_end_time == times[0])
+    entries = group.database.mapping
+    same = as_datetime(times[0])
+    first = min(e.start_lsn for e in entries if as_datetime(e.tran_end_time) == same)
     now, name = group.server.clock.local, given["capture_instance"]
     _check_kept(view, first, "change rows")
+    _check_published(view, name, first)
+    _check_moves(view, name, mark, first)
     group.write(wal.RaiseWatermarks(group.log.next_lsn(), now(), first, name))
     group.write(wal.DeleteChangeRows(group.log.next_lsn(), now()))
     return []
+
+
+def _check_listed(
+    instances: Sequence[Instance], table: Table, columns: frozenset[str] | None
+) -> None:
+    """Raise a finding if a publisher captures what the author of a column list did not name."""
+    names = columns or frozenset(column.name for column in table.columns)
+    for present in instances:
+        if present.listed is not None and names - present.listed:
+            found = ", ".join(sorted(names - present.listed))
+            raise Finding(f"the publisher captures {found}, which no list of an operator has")
 
 
 def _check_kept(view: View, lsn: bytes, taken: str) -> None:
@@ -103,6 +180,26 @@ def _check_kept(view: View, lsn: bytes, taken: str) -> None:
     kept_after = view.features.kept_after
     if kept_after is not None and lsn > kept_after():
         raise Finding(f"the publisher takes {taken} away that the lake lacks, below {lsn.hex()}")
+
+
+def _check_published(view: View, name: str, below: bytes) -> None:
+    """Raise a finding if change rows go that nobody has published."""
+    instance = view.group.database.instances.get(name)
+    lsns = [row.start_lsn for row in instance.rows if row.start_lsn < below] if instance else []
+    if lsns and max(lsns) > view.features.published_up_to(view.group):
+        raise Finding(f"the publisher takes change rows of {name} away that are not published")
+
+
+def _check_moves(view: View, name: str, mark: bytes, first: bytes) -> None:
+    """Raise a finding if cleanup of an instance is called again with what moved nothing."""
+    instance = view.group.database.instances.get(name)
+    low = (instance.start_lsn if instance else None) or b""
+    if first > low:
+        view.features.moved_nothing.pop(name, None)
+    elif view.features.moved_nothing.get(name) == (mark, low):
+        raise Finding(f"cleanup of {name} is called again and again, and moves nothing")
+    else:
+        view.features.moved_nothing[name] = mark, low
 
 
 def _of_table(view: View, match: re.Match[str]) -> tuple[dict[str, str], Table]:

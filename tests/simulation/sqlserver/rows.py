@@ -31,6 +31,7 @@ class Table:
     """A source table in one partition; ``modify_date`` is moved by every ALTER TABLE.
 
     ``name`` is the one under which it is published first; ``called`` is its name at the server.
+    ``masked`` are the column ids that have a mask.
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-objects-transact-sql
     """
@@ -45,6 +46,7 @@ class Table:
     called: str = ""
     rows: dict[int, Row] = field(default_factory=dict)
     partition_id: int = 0
+    masked: set[int] = field(default_factory=set)
 
     def key_of(self, row: Row) -> tuple[Any, ...]:
         """The primary key's values."""
@@ -106,6 +108,9 @@ class Instance:
         modify_date: of the change table: any ALTER TABLE and any change of an index moves it.
         rows: the change rows.
         partition_switch: whether the source table's partitions may be switched.
+        listed: names that an operator listed, here or for an instance before it; None without a
+            list.
+        masked: column ids whose columns of the change table have a mask.
     """
 
     name: str
@@ -121,6 +126,8 @@ class Instance:
     start_lsn: bytes | None = None
     rows: list[ChangeRow] = field(default_factory=list)
     partition_switch: bool = True
+    listed: frozenset[str] | None = None
+    masked: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)

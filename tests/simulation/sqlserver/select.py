@@ -62,14 +62,23 @@ class Select:
     order: tuple[str, ...]
     parameters: int
 
-    def run(self, rows: Iterable[Values], bound: Bound) -> list[tuple[Any, ...]]:
-        """The result, in order."""
+    def run(
+        self,
+        rows: Iterable[Values],
+        bound: Bound,
+        shown: Callable[[Values], Values] = lambda row: row,
+    ) -> list[tuple[Any, ...]]:
+        """The result, in order.
+
+        Args:
+            shown: what may be read of a row's values, of which the condition knows all.
+        """
         found = [row for row in rows if self.where(row, bound) is True]
         if self.order:
             found.sort(key=self._sort_key)
         if self.top is not None:
             found = found[: self.top({}, bound)]
-        return [tuple(column(row, bound) for column in self.columns) for row in found]
+        return [tuple(column(row, bound) for column in self.columns) for row in map(shown, found)]
 
     def order_key(self, row: Values) -> tuple[Any, ...]:
         """Where a row stands in the order."""

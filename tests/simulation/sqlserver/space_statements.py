@@ -12,19 +12,18 @@ from tests.simulation.sqlserver.view import View
 
 @statement(
     "SELECT u.used_log_space_in_bytes, d.log_reuse_wait_desc FROM sys.dm_db_log_space_usage AS u"
-    " CROSS JOIN sys.databases AS d WHERE d.database_id = DB_ID()"
+    " CROSS JOIN sys.databases AS d WHERE d.name = DB_NAME()"
 )
 def _log_space(view: View, _: Sequence[Any]) -> Answer:
-    """https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-space-usage-transact-sql"""
-    if not view.features.sees_state:
-        raise SqlError(300, "VIEW DATABASE STATE permission was denied.")
-    log = view.features.log
-    return [(log.used or len(view.group.log.records) * 1024, log.waits_for)]
+    """https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/sys-dm-db-log-space-usage-transact-sql"""
+    if not view.features.sees_server_state:
+        raise SqlError(300, "VIEW SERVER PERFORMANCE STATE permission was denied.")
+    return [(len(view.group.log.records) * 1024, "REPLICATION")]
 
 
 @statement("SELECT size, growth, max_size FROM sys.database_files WHERE type = 1")
-def _log_files(view: View, _: Sequence[Any]) -> Answer:
-    return [(1024, 8192, view.features.log.pages_max)]
+def _log_files(_view: View, _: Sequence[Any]) -> Answer:
+    return [(1024, 8192, -1)]
 
 
 @statement(
@@ -33,5 +32,5 @@ def _log_files(view: View, _: Sequence[Any]) -> Answer:
     " GROUP BY f.type, v.volume_id"
 )
 def _volumes(_view: View, _: Sequence[Any]) -> Answer:
-    """The login has no right to the server's state."""
-    raise SqlError(300, "VIEW SERVER STATE permission was denied.")
+    """It is a server without this view, as Azure SQL Database is."""
+    raise SqlError(208, "Invalid object name 'sys.dm_os_volume_stats'.")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from tests.simulation.sqlserver.database import TIME_MARK
 from tests.simulation.sqlserver.log import lsn_text
 from tests.simulation.sqlserver.rows import MappingEntry
 from tests.simulation.sqlserver.select import SqlError
@@ -103,6 +104,14 @@ def _is_hadr_enabled(view: View, _: Sequence[Any]) -> Answer:
     return [(int(len(view.group.replicas) > 1),)]
 
 
+@statement(
+    "SELECT CAST(SERVERPROPERTY('EngineEdition') AS int),"
+    " CAST(SERVERPROPERTY('ProductMajorVersion') AS int), DB_ID(N'rdsadmin')"
+)
+def _server_kind(view: View, _: Sequence[Any]) -> Answer:
+    return [(3, 16, None)]
+
+
 @statement("SELECT DB_NAME()")
 def _database_name(view: View, _: Sequence[Any]) -> Answer:
     return [(view.group.database_name,)]
@@ -123,7 +132,10 @@ def _updateability(view: View, _: Sequence[Any]) -> Answer:
     return [("READ_WRITE" if view.is_primary else "READ_ONLY",)]
 
 
-@pattern(r"SET LOCK_TIMEOUT \d+|SET TRANSACTION ISOLATION LEVEL (SNAPSHOT|READ COMMITTED)")
+@pattern(
+    r"SET LOCK_TIMEOUT \d+|SET DEADLOCK_PRIORITY LOW"
+    r"|SET TRANSACTION ISOLATION LEVEL (SNAPSHOT|READ COMMITTED)"
+)
 def _set(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     return []
 
@@ -175,9 +187,10 @@ def _recovery_status(view: View, _: Sequence[Any]) -> Answer:
         raise SqlError(208, "Invalid object name 'sys.database_recovery_status'.")
     if view.features.identity == "hidden":
         return []
-    group = view.group
-    point = None if group.fork_point is None else _numeric(group.fork_point)
-    return [(view.replica.database_guid, group.fork_guid, group.family_guid, point)]
+    line = view.replica.suspension or view.group
+    point = None if line.fork_point is None else _numeric(line.fork_point)
+    guids = view.replica.database_guid, line.fork_guid, view.group.family_guid
+    return [(*guids, point)]
 
 
 def _numeric(lsn: bytes) -> int:
@@ -192,19 +205,25 @@ def _numeric(lsn: bytes) -> int:
 def _log_stats(view: View, _: Sequence[Any]) -> Answer:
     """At a secondary it is the end of what is hardened there (inferred).
 
-    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-stats-transact-sql
+    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/sys-dm-db-log-stats-transact-sql
+    (permissions)
     """
     if not view.features.has_log_stats:
         raise SqlError(208, "Invalid object name 'sys.dm_db_log_stats'.")
-    if not view.features.sees_state:
-        raise SqlError(300, "VIEW DATABASE STATE permission was denied.")
-    return [(lsn_text(view.group.log.records[view.replica.hardened - 1].lsn), 64.0)]
+    if not view.features.sees_server_state:
+        raise SqlError(300, "VIEW SERVER PERFORMANCE STATE permission was denied.")
+    replica = view.replica
+    is_suspended = replica.suspension is not None
+    end = (
+        replica.suspension.end if is_suspended else view.group.log.records[replica.hardened - 1].lsn
+    )
+    return [(lsn_text(end), 64.0)]
 
 
 _SESSIONS: Final = (
     "SELECT session_id, start_time, end_time, tran_count, empty_scan_count, error_count, latency,"
-    " end_lsn, last_commit_lsn FROM sys.dm_cdc_log_scan_sessions WHERE session_id > 0"
-    " ORDER BY session_id DESC"
+    " end_lsn, last_commit_lsn, last_commit_cdc_lsn, last_commit_time"
+    " FROM sys.dm_cdc_log_scan_sessions WHERE session_id > 0 ORDER BY session_id DESC"
 )
 
 
@@ -212,9 +231,11 @@ _SESSIONS: Final = (
 def _scan_sessions(view: View, _: Sequence[Any]) -> Answer:
     """Empty on a secondary, where the capture process does not run; at most 32 rows.
 
-    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions
+    A right on the server covers that on the database (Permissions hierarchy).
+
+    https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/change-data-capture-sys-dm-cdc-log-scan-sessions
     """
-    if not view.features.sees_state:
+    if not (view.features.sees_state or view.features.sees_server_state):
         raise SqlError(300, "VIEW DATABASE STATE permission was denied.")
     if not view.is_primary:
         return []
@@ -229,6 +250,8 @@ def _scan_sessions(view: View, _: Sequence[Any]) -> Answer:
             session.latency,
             session.end_lsn,
             session.last_commit_lsn,
+            session.last_commit_lsn,
+            session.last_commit_time,
         )
         for session in reversed(view.group.sessions[-32:])
     ]
@@ -243,22 +266,39 @@ class _Job(NamedTuple):
 @statement("EXEC sys.sp_cdc_help_jobs")
 def _jobs(view: View, _: Sequence[Any]) -> Answer:
     """https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql"""
+    if not view.features.has_help_jobs:
+        raise SqlError(2812, "Could not find stored procedure 'sys.sp_cdc_help_jobs'.")
     if not view.features.sees_jobs:
         raise SqlError(22904, "Caller is not authorized to initiate the requested action.")
     return [_Job("capture", view.group.maxtrans), _Job("cleanup", 0)]
 
 
 @statement(
-    "SELECT retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID() AND job_type = N'cleanup'"
+    "SELECT job_type, maxtrans, retention FROM msdb.dbo.cdc_jobs WHERE database_id = DB_ID()"
 )
-def _retention(view: View, _: Sequence[Any]) -> Answer:
+def _jobs_in_msdb(view: View, _: Sequence[Any]) -> Answer:
     """The login has no user in msdb."""
     raise SqlError(229, "The SELECT permission was denied on the object 'cdc_jobs'.")
+
+
+@statement("SELECT job_type, maxtrans, retention FROM cdc.cdc_jobs")
+def _jobs_in_cdc(view: View, _: Sequence[Any]) -> Answer:
+    """Azure SQL Database has the table there."""
+    raise SqlError(208, "Invalid object name 'cdc.cdc_jobs'.")
 
 
 @statement("SELECT sys.fn_cdc_get_max_lsn()")
 def _max_lsn(view: View, _: Sequence[Any]) -> Answer:
     return [(view.max_lsn(),)]
+
+
+@statement(
+    "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
+    " ORDER BY start_lsn DESC"
+)
+def _newest_commit(view: View, _: Sequence[Any]) -> Answer:
+    entries = view.database.mapping
+    return [(e.start_lsn,) for e in reversed(entries) if e.tran_id != TIME_MARK][:1]
 
 
 @statement("SELECT sys.fn_cdc_get_min_lsn(?)")

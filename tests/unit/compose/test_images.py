@@ -171,3 +171,18 @@ def test_a_machine_without_an_engine_is_told_what_to_install(tmp_path, monkeypat
         client.chmod(0o755)
         with pytest.raises(EngineUnavailable, match=advice):
             find_engine({"PATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize("name", ["publisher", "sink"])
+def test_what_a_package_links_to_is_copied_with_it(name: str):
+    text = (ROOT / f"compose/images/{name}.Dockerfile").read_text()
+    copied = {
+        path for line in re.findall(r"(?m)^COPY (?!--)(.+) \S+$", text) for path in line.split()
+    }
+    links = [path for path in (ROOT / "tailrace").rglob("*") if path.is_symlink()]
+
+    assert links
+    assert "tailrace" in copied
+    for link in links:
+        target = link.resolve().relative_to(ROOT)
+        assert {path.as_posix() for path in (target, *target.parents)} & copied, link

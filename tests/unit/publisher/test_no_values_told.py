@@ -27,6 +27,7 @@ from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.snapshot.snapshots import _read_of
 from tailrace_publisher.source.blocks.block_faults import BlockFaults
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_publisher.source.connection.server_errors import source_error, without_literals
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
@@ -113,12 +114,12 @@ def test_a_dead_letter_has_its_value_in_the_record_alone() -> None:
 def test_a_condition_is_told_by_its_length_and_hash() -> None:
     record = SimpleNamespace(state=TableState.FOLLOWED)
     orders = TableOrders(
-        cast(Any, SimpleNamespace()),
+        cast(Any, SimpleNamespace(rows_refusal=lambda *_: None)),
         cast(Any, SimpleNamespace(of=lambda _: record)),
         cast(Any, SimpleNamespace(query=refuse)),
     )
     instance = SimpleNamespace(identity=("id",), key=("id",), source_table=TABLE)
-    table: Any = SimpleNamespace(name=TABLE, instances=[instance])
+    table: Any = SimpleNamespace(name=TABLE, instances=TableInstances([instance]))
     for where in (f"name = '{MARK}'", f"name = '{MARK}"):
         refusal = orders.read_part(table, where)
         assert refusal is not None

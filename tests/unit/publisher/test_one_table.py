@@ -89,7 +89,6 @@ def all_errors(base: type[Exception]) -> set[type[Exception]]:
 
 
 OF_ONE_TABLE = {
-    "CaptureGivenUp",
     "ColumnsRefused",
     "DeliveryError",
     "DeliveryRejected",
@@ -107,6 +106,7 @@ OF_ONE_TABLE = {
     "SchemaRefused",
     "SourceError",
     "SnapshotTooLarge",
+    "UnreadableKey",
     "StillStopped",
     "TableRenamed",
     "TopicCompacted",
@@ -114,6 +114,7 @@ OF_ONE_TABLE = {
     "TopicRefused",
     "UnexpectedTableError",
     "ValuesConverted",
+    "ValuesHidden",
 }
 
 

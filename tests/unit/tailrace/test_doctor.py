@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tailrace.doctor.asking import Source as Asked
 from tailrace.doctor.clocks import judged
 from tailrace.doctor.findings import Level
 from tailrace.doctor.running import look_at_running
-from tailrace.doctor.server import judge_version
+from tailrace.doctor.server import accelerated_recovery, judge_version
 from tailrace.doctor.stores import look_at_lake
 from tailrace.reading.table_names import TableNameError, parse_table
 from tailrace.settings.settings import Settings
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog.capture_tsql import CaptureOptions, enable_table
+from tailrace_publisher.source.log.server_kind import ServerKind
 from tests.least_options import LEAST
 
 PARTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=128)
@@ -45,10 +49,12 @@ def test_what_is_no_table_says_how_one_is_written(text: str):
         ("16.0.1000.6", 4, Level.PROBLEM),  # Express
         ("12.0.6024.0", 3, Level.WARNING),
         ("12.0.2000.8", 5, Level.OK),  # what Azure SQL Database says of itself
+        ("12.0.2000.8", 12, Level.WARNING),  # SQL database in Fabric
     ],
 )
 def test_versions_and_editions(version: str, edition: int, level: Level):
-    assert judge_version(version, "name", edition).level is level
+    kind = ServerKind(edition, int(version.split(".", maxsplit=1)[0]))
+    assert judge_version(version, "name", kind).level is level
 
 
 @pytest.mark.parametrize(
@@ -86,3 +92,17 @@ def test_a_secret_that_cannot_be_read_is_a_problem_of_the_lake_alone():
     assert finding.level is Level.PROBLEM
     assert "s3.secret_key_file /not/there: No such file" in finding.text
     assert list(look_at_running(settings)) == [], "what else was found is shown"
+
+
+@pytest.mark.parametrize(("rows", "told"), [([(True,)], 1), ([(False,)], 0), ([], 0), (None, 0)])
+def test_accelerated_recovery_is_named_where_it_is_on(
+    rows: list[tuple[bool]] | None, told: int, monkeypatch: pytest.MonkeyPatch
+):
+    """None: the server is older than 2019, and has no such column."""
+    monkeypatch.setattr(Asked, "rows", lambda *_: rows)
+    source = Asked(cast(Connection, None), "a]b", "login")
+
+    found = list(accelerated_recovery(source))
+
+    assert len(found) == told
+    assert all("[a]]b] SET ACCELERATED_DATABASE_RECOVERY = OFF" in str(f.fix) for f in found)

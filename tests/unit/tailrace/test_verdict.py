@@ -42,6 +42,20 @@ def test_with_all_the_evidence_it_is_good():
     assert late.headline == "All is well: 6 tables. The lake's tables lag the source by 4.0 s."
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"known_age_s": 400.0},  # marks of time come every five minutes
+        {"known_age_s": 1800.0, "is_paused": True},
+        {"known_age_s": 1800.0, "record_age_s": 1800.0},
+        {"known_age_s": 1800.0, "capture_age_s": None},
+        {"known_age_s": 1800.0} | stages(topics=StageFact("topics", 50.0)),
+    ],
+)
+def test_what_explains_that_the_present_is_not_known_is_the_only_finding(changes: Any):
+    assert "Nothing is known" not in " ".join(verdict(replace(WELL, **changes)).sentences)
+
+
 def near(**figures: float) -> dict[str, dict[str, float]]:
     """Figures of a publisher."""
     return {"figures": figures}
@@ -78,6 +92,13 @@ def near(**figures: float) -> dict[str, dict[str, float]]:
         ("bad", "The sink did not answer.", daemons(BOTH[0], DaemonFact("sink", None))),
         ("bad", "The publisher is odd.", daemons(DaemonFact("publisher", "odd"))),
         ("bad", "The capture job has not scanned the log for 5 min", {"capture_age_s": 300.0}),
+        (
+            "bad",
+            "The capture job's scans of the log fail: 12:00:00 error 22859: it failed.",
+            {"capture_error": "12:00:00 error 22859: it failed."},
+        ),
+        ("bad", "The capture job's scans", {"capture_error": "x", "capture_age_s": None}),
+        ("bad", "Nothing is known of the source's last 30 min", {"known_age_s": 1800.0}),
         ("bad", "removes what is not published in 1.0 s", {"until_loss_s": 1, "retention_s": 3}),
         (
             "bad",

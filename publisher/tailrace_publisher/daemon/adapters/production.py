@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from tailrace_publisher.daemon.adapters.client_log import CLIENT_LOGGER
 from tailrace_publisher.deliver.kafka_errors import unusable_options
-from tailrace_publisher.errors import ConfigError
+from tailrace_publisher.errors import ClientUnusable
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.ports import (
     GroupMember,
@@ -50,7 +50,7 @@ class ConfluentClients:
     """Clients of librdkafka, which log to one logger.
 
     Raises:
-        ConfigError: librdkafka refuses the options, or the files that they name.
+        ClientUnusable: librdkafka refuses the options, or the files that they name.
     """
 
     def producer(self, options: Mapping[str, Any]) -> KafkaProducer:
@@ -70,7 +70,7 @@ def _client(kind: Callable[..., _Client], options: Mapping[str, Any]) -> _Client
     try:
         return kind(dict(options), logger=_CLIENT_LOG)
     except KafkaException as error:
-        raise ConfigError([unusable_options(error)]) from error
+        raise ClientUnusable([unusable_options(error)]) from error
 
 
 class SystemClock:

@@ -6,7 +6,7 @@ are exact. Under another spelling the same database would silently get new topic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 import structlog
 
@@ -17,13 +17,11 @@ from tailrace_publisher.source.log.queries import database_name, is_this_databas
 _log = structlog.get_logger(__name__)
 
 
-def check_spelling(
-    connection: Connection, configured: str, others: Mapping[str, object] | None
-) -> None:
+def check_spelling(connection: Connection, configured: str, others: Collection[str] | None) -> None:
     """Check that the configured spelling is the published one, else the database's own one.
 
     Args:
-        others: the spellings that have a checkpoint; None if the configured one has one.
+        others: the spellings that were published; None if the configured one has one.
 
     Raises:
         PreflightError: it was published under another spelling. Or it is published for the first

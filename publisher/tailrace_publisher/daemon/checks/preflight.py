@@ -1,8 +1,8 @@
 """The checks of the source before publishing: they find and report every problem at once.
 
-A problem of the database ends the start. Problems of single tables are returned: the first start
-refuses them. A later start, with a checkpoint, leaves those tables out and continues with the
-others. It would do the same if the problem arose while it runs (ADR 0008).
+A problem of the database ends the start. Problems of single tables are returned. A start leaves
+those tables out and publishes the others, as if a problem arose while it runs (ADR 0008). A first
+start refuses wrong options, and a configuration that leaves no table (ADR 0122).
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import structlog
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.checks.protected_rows import (
-    encrypted_problems,
-    masked_problems,
-    warn_of_filters,
+    hidden_problems,
     warn_of_switches,
 )
 from tailrace_publisher.daemon.checks.snapshot_conditions import (
@@ -25,8 +23,10 @@ from tailrace_publisher.daemon.checks.snapshot_conditions import (
 )
 from tailrace_publisher.daemon.checks.table_problems import (
     TableProblem,
+    ambiguous_entries,
     column_problems,
     gate_problems,
+    idle_entries,
     option_problems,
     table_problems,
     topic_problems,
@@ -88,21 +88,20 @@ def check_source(
     read = [_as_read(instance, rules) for instance in selected]
     problems = [
         *table_problems(config, tables, selected, hidden),
+        *ambiguous_entries(config, tables),
         *topic_problems(config, selected),
         *gate_problems(config, selected, gated),
         *option_problems(config, selected),
         *column_problems(config, selected, rules),
-        *(TableProblem(*found) for found in encrypted_problems(connection, read)),
-        *_mask_problems(config, connection, read),
+        *hidden_problems(config, captured.hidden, selected, rules),
         *(
-            TableProblem(*found, is_of_snapshot=True)
+            TableProblem(*found, is_of_snapshot=True, is_of_options=True)
             for found in condition_problems(config.snapshot, connection, selected)
         ),
     ]
     if not selected:
         raise PreflightError([problem.text for problem in problems] or [_nothing(config, hidden)])
     _warn(config, tables, selected)
-    warn_of_filters(connection, selected)
     warn_of_switches(connection, selected)
     warn_of_large_values(config.snapshot, read)
     return problems, captured
@@ -135,21 +134,6 @@ def _as_read(instance: CaptureInstance, rules: ColumnRules) -> CaptureInstance:
     return replace(instance, columns=tuple(columns))
 
 
-def _mask_problems(
-    config: PublisherConfig, connection: Connection, selected: list[CaptureInstance]
-) -> list[TableProblem]:
-    """Find tables whose snapshot would be wrong: a first start refuses them, a later one logs them.
-
-    Their changes are right, so a table that was published before continues.
-    """
-    masked = masked_problems(config, connection, selected)
-    if config.snapshot.reads_first:
-        return [TableProblem(table, text, is_of_snapshot=True) for table, text in masked]
-    for table, text in masked:
-        _log.warning("snapshot_would_be_masked", table=str(table), reason=text)
-    return []
-
-
 def _warn(
     config: PublisherConfig, tables: dict[str, bool], selected: list[CaptureInstance]
 ) -> None:
@@ -162,7 +146,25 @@ def _warn(
     ]
     if uncaptured:
         _log.warning("tables_without_cdc", tables=sorted(uncaptured), effect="not published")
+    for entry in idle_entries(config, selected):
+        _log.warning(
+            "pattern_selects_nothing",
+            option="tables.include",
+            pattern=entry,
+            effect="no captured table matches it",
+            fix="check its spelling, and that its tables are captured; write a backslash before"
+            " each character that stands for itself",
+        )
     for instance in selected:
+        collations = instance.in_other_collations
+        if collations:
+            _log.warning(
+                "columns_in_other_collations",
+                table=str(instance.table),
+                columns=[f"{name} {collation}" for name, collation in collations.items()],
+                effect="the capture process may store other characters than the table has",
+                fix="make them nchar or nvarchar, or give them the collation of the database",
+            )
         computed = [column.name for column in instance.columns if column.is_computed]
         if computed:
             _log.warning(

@@ -1,78 +1,93 @@
-"""Data that the server hides from its readers, so that they read other values or fewer rows.
+"""Tables whose values or rows the server hides from the login, and partitions that may be switched.
 
-The capture process reads the log, which has everything. The initial snapshot reads the table as the
-publisher's login sees it. With dynamic data masking it sees other values, with row-level security
-fewer rows, and the server does not say so. Columns of Always Encrypted are bytes in both.
+``source.catalog.hidden_data`` says what is hidden, and why such values are never published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 
+from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.daemon.checks.table_problems import TableProblem
+from tailrace_publisher.errors import ColumnsRefused, ValuesHidden
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Connection
-from tailrace_publisher.source.catalog import hidden_data as unseen
+from tailrace_publisher.source.catalog.hidden_data import (
+    HiddenData,
+    check_changes_visible,
+    check_not_encrypted,
+    check_rows_visible,
+)
 from tailrace_publisher.source.catalog.partitions import captured_partitions, partitioned
+from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_schemas.events.envelope import SchemaColumn
+from tailrace_schemas.events.transforms import TransformKind
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
 
 
-def encrypted_problems(
-    connection: Connection, selected: Iterable[CaptureInstance]
-) -> list[tuple[TableName, str]]:
-    """Find tables with captured columns of Always Encrypted, each with the fix."""
-    encrypted = unseen.encrypted_columns(connection)
-    problems: list[tuple[TableName, str]] = []
+def check_readable(
+    hidden: HiddenData, instance: CaptureInstance, columns: Iterable[SchemaColumn]
+) -> None:
+    """Check that the changes of a capture instance may be read as they are.
+
+    A column that the options mask is read all the same: the server masks any expression over it.
+
+    Raises:
+        ValuesHidden: they may not, whatever the mode of snapshots.
+    """
+    published = list(columns)
+    read = [
+        column.name
+        for column in published
+        if column.transform is None or column.transform.kind is not TransformKind.MASK
+    ]
+    check_not_encrypted(hidden, instance, read)
+    check_changes_visible(hidden, instance, [column.name for column in published])
+
+
+def hidden_problems(
+    config: PublisherConfig,
+    hidden: HiddenData,
+    selected: Sequence[CaptureInstance],
+    rules: ColumnRules,
+) -> list[TableProblem]:
+    """Find tables that may not be read as they are, each with the fix.
+
+    Hidden rows concern a start only if it reads them. Else changes are published, and every later
+    request to read the rows is refused.
+    """
+    if not hidden.sees_policies:
+        _log.info(
+            "security_policies_unseen",
+            effect="a security policy that filters rows of a table is noticed only if the login"
+            " has VIEW DEFINITION on the policy",
+            fix="if there are security policies: GRANT VIEW DEFINITION to the login in the database"
+            " (tailrace grants)",
+        )
+    problems: dict[TableName, TableProblem] = {}
     for instance in selected:
-        hidden = set(encrypted.get(instance.source_object_id, ()))
-        names = [column.name for column in instance.columns if column.name in hidden]
-        if names:
-            text = (
-                f"table {instance.table}, columns {', '.join(names)}: they are encrypted by Always"
-                " Encrypted, and only the column's key makes their values readable. Fix: exclude"
-                " them with columns.exclude, or capture the table with a @captured_column_list"
-                " without them"
-            )
-            problems.append((instance.table, text))
-    return problems
-
-
-def masked_problems(
-    config: PublisherConfig, connection: Connection, selected: Iterable[CaptureInstance]
-) -> list[tuple[TableName, str]]:
-    """Find tables whose snapshot would hold masks instead of values, each with the fix."""
-    masked = unseen.masked_columns(connection)
-    problems: dict[TableName, str] = {}
-    for instance in selected:
-        hidden = set(masked.get(instance.source_object_id, ()))
-        names = [column.name for column in instance.columns if column.name in hidden]
-        if names:
-            problems[instance.table] = (
-                f"table {instance.table}, columns {', '.join(names)}: login {config.source.account}"
-                " reads masks instead of their values (dynamic data masking), so a snapshot would"
-                f" be wrong. Fix: GRANT UNMASK TO [{config.source.account}], or set"
-                " snapshot.mode: no_data"
-            )
-    return list(problems.items())
-
-
-def warn_of_filters(connection: Connection, selected: Iterable[CaptureInstance]) -> None:
-    """Warn of tables whose rows are not all visible to the login."""
-    filtered = unseen.filtering_policies(connection)
-    for table, object_id in sorted({(i.table, i.source_object_id) for i in selected}, key=str):
-        if object_id in filtered:
-            _log.warning(
-                "rows_filtered_by_security_policy",
-                table=str(table),
-                policies=sorted(set(filtered[object_id])),
-                effect="a snapshot has only the rows that the publisher's login sees; changes are"
-                " complete",
-                fix="let the policy's predicate return 1 for the publisher's user",
-            )
+        table = instance.table
+        try:
+            columns = current_columns(instance, config.lossless_of(table), rules)
+            check_readable(hidden, instance, columns)
+        except ColumnsRefused:
+            continue  # which the check of columns reports
+        except ValuesHidden as error:
+            problems[table] = TableProblem(table, str(error))
+            continue
+        try:
+            check_rows_visible(hidden, instance, [column.name for column in columns])
+        except ValuesHidden as error:
+            if config.snapshot.reads_first:
+                problems.setdefault(table, TableProblem(table, str(error), is_of_snapshot=True))
+            else:
+                _log.warning("snapshot_would_be_wrong", reason=str(error))
+    return list(problems.values())
 
 
 def warn_of_switches(connection: Connection, instances: Iterable[CaptureInstance]) -> None:

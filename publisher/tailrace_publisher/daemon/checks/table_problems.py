@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from tailrace_publisher.change.column_rules import ColumnRules
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.errors import ColumnsRefused
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.connection.quoting import quote_text
 from tailrace_schemas.events.column_types import UnsupportedType, avro_type
+from tailrace_schemas.topics.name_patterns import spelled_as
 from tailrace_schemas.topics.templates import is_plain_name
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.options.sections import matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +26,24 @@ class TableProblem:
     Attributes:
         is_missing: whether the table does not exist, or is not captured.
         is_of_snapshot: whether only its snapshot is affected.
+        is_of_options: whether an option is wrong, which a first start refuses for all tables.
     """
 
     table: TableName
     text: str
     is_missing: bool = False
     is_of_snapshot: bool = False
+    is_of_options: bool = False
+
+
+def refuses_first_start(problems: Collection[TableProblem], chosen: Collection[TableName]) -> bool:
+    """Return whether a first start is refused: for an option, or because no table is left.
+
+    Args:
+        chosen: the captured tables that would be published.
+    """
+    is_none_left = bool(chosen) and set(chosen) <= {problem.table for problem in problems}
+    return is_none_left or any(problem.is_of_options for problem in problems)
 
 
 def unseen_tables(config: PublisherConfig, hidden: list[str]) -> str:
@@ -43,34 +59,72 @@ def unseen_tables(config: PublisherConfig, hidden: list[str]) -> str:
 
 def table_problems(
     config: PublisherConfig,
-    tables: dict[str, bool],
+    tables: Collection[str],
     selected: Iterable[CaptureInstance],
     hidden: list[str],
 ) -> list[TableProblem]:
-    """Find tables that tables.include names and that are not captured, or do not exist."""
-    captured = {f"{i.table.schema}.{i.table.table}".casefold() for i in selected}
-    by_name = {name.casefold(): name for name in tables}
+    """Find tables that tables.include names and that are not captured, or do not exist.
+
+    An entry names a table if it is spelled like one of the database, or can only be a name.
+    """
+    captured = {i.table.in_database for i in selected}
     problems: list[TableProblem] = []
-    for pattern in config.tables.plain_names():
-        name = pattern.replace("\\", "")
-        if name.casefold() in captured:
+    for entry in config.tables.include:
+        name = entry.replace("\\", "") if is_plain_name(entry) else entry
+        there = spelled_as(name, tables)
+        if spelled_as(name, captured) is not None or not (there or is_plain_name(entry)):
             continue
-        if name.casefold() in by_name:
-            table = _named(config, by_name[name.casefold()])
+        if there is not None:
+            table, is_misspelt = _named(config, there), False
             text = (
-                f"table {table.schema}.{table.table} is not captured: run EXEC"
-                f" sys.sp_cdc_enable_table @source_schema = N'{table.schema}',"
-                f" @source_name = N'{table.table}', @role_name = NULL"
+                f"table {table.in_database} is not captured: run EXEC"
+                f" sys.sp_cdc_enable_table @source_schema = {quote_text(table.schema)},"
+                f" @source_name = {quote_text(table.table)}, @role_name = NULL"
             )
         else:
-            table = _named(config, name)
+            # a table that the login may not see looks like one that is not there
+            table, is_misspelt = _named(config, name), not hidden
             text = (
                 f"table {name} (tables.include) does not exist in database"
                 f" {config.source.database}: check its spelling and the login's permissions"
                 f"{unseen_tables(config, hidden)}"
             )
-        problems.append(TableProblem(table, text, is_missing=True))
+        problem = TableProblem(table, text, is_missing=True, is_of_options=is_misspelt)
+        problems.append(problem)
     return problems
+
+
+def ambiguous_entries(config: PublisherConfig, tables: Collection[str]) -> list[TableProblem]:
+    """Find entries that are spelled like a table, and select another one as well.
+
+    Two tables may differ in case alone, or the name as a regular expression matches another name.
+    """
+    problems: list[TableProblem] = []
+    for option, entries in (
+        ("tables.include", config.tables.include),
+        ("tables.exclude", config.tables.exclude),
+    ):
+        for entry in entries:
+            own = spelled_as(entry, tables)
+            others = [] if own is None else [t for t in tables if matches([entry], t) and t != own]
+            if own is not None and others:
+                text = (
+                    f"{option} {entry}: it is the name of table {own}, and as a pattern selects"
+                    f" {', '.join(sorted(others))}, too. Fix: write (?-i:{re.escape(own)}) for"
+                    f" {own} alone, and add an entry for each other table that is meant"
+                )
+                problems.append(TableProblem(_named(config, own), text, is_of_options=True))
+    return problems
+
+
+def idle_entries(config: PublisherConfig, selected: Iterable[CaptureInstance]) -> list[str]:
+    """Return the patterns of tables.include that select no captured table."""
+    captured = {i.table.in_database for i in selected}
+    return [
+        entry
+        for entry in config.tables.include
+        if not is_plain_name(entry) and not any(matches([entry], name) for name in captured)
+    ]
 
 
 def topic_problems(
@@ -115,27 +169,29 @@ def gate_problems(
 
 def option_problems(config: PublisherConfig, selected: list[CaptureInstance]) -> list[TableProblem]:
     """Find tables and columns that an option names and that are not published."""
-    published = {f"{i.table.schema}.{i.table.table}".casefold(): i for i in selected}
+    published = {i.table.in_database: i for i in selected}
     problems: list[TableProblem] = []
     for option, named in (
         ("message_keys", config.message_keys),
         ("lossless_columns", config.lossless_columns),
     ):
         for table, wanted in named.items():
-            instance = published.get(table.casefold())
-            if instance is None:
+            spelled = spelled_as(table, published)
+            if spelled is None:
                 text = f"{option}: table {table} is not published: check its spelling"
                 problems.append(TableProblem(_named(config, table), text, is_missing=True))
                 continue
-            known = {column.name.casefold() for column in instance.columns}
+            if option == "message_keys":
+                continue  # its columns: CaptureInstance.key_problem
+            columns = [column.name for column in published[spelled].columns]
             problems += [
                 TableProblem(
-                    instance.table,
+                    published[spelled].table,
                     f"{option}.{table}: column {column} is not captured: check its spelling or"
                     " @captured_column_list",
                 )
                 for column in wanted
-                if column.casefold() not in known
+                if spelled_as(column, columns) is None
             ]
     for option, patterns in (
         ("skip.operations", config.skip.operations),
@@ -144,14 +200,15 @@ def option_problems(config: PublisherConfig, selected: list[CaptureInstance]) ->
     ):
         for pattern in patterns:
             name = pattern.replace("\\", "")
-            if is_plain_name(pattern) and name.casefold() not in published:
+            if is_plain_name(pattern) and spelled_as(name, published) is None:
                 text = f"{option}: table {name} is not published: check its spelling"
                 problems.append(TableProblem(_named(config, name), text, is_missing=True))
-    return problems + [
+    problems += [
         TableProblem(instance.table, f"outbox: table {instance.table.in_database}{text}")
         for instance in selected
         for text in _outbox_problems(config, instance)
     ]
+    return [replace(problem, is_of_options=True) for problem in problems]
 
 
 def _outbox_problems(config: PublisherConfig, instance: CaptureInstance) -> Iterator[str]:
@@ -175,7 +232,7 @@ def column_problems(
     config: PublisherConfig, selected: list[CaptureInstance], rules: ColumnRules
 ) -> list[TableProblem]:
     """Find columns that no event can hold, and rules of columns that match none."""
-    published = {f"{i.table.schema}.{i.table.table}".casefold(): i.table for i in selected}
+    published = {i.table.in_database: i.table for i in selected}
     problems: list[TableProblem] = []
     for option, name in rules.unmatched(selected):
         of_table = name.rpartition(".")[0]
@@ -183,15 +240,20 @@ def column_problems(
             f"{option} {name}: it is no captured column of a published table: check its spelling or"
             " @captured_column_list"
         )
-        table_name = published.get(of_table.casefold())
+        spelled = spelled_as(of_table, published)
+        table_name = None if spelled is None else published[spelled]
         missing = table_name or _named(config, of_table)
-        problems.append(TableProblem(missing, text, is_missing=table_name is None))
+        is_missing = table_name is None
+        problem = TableProblem(missing, text, is_missing=is_missing, is_of_options=True)
+        problems.append(problem)
     for instance in selected:
         table = f"{instance.table.schema}.{instance.table.table}"
         try:
             columns = current_columns(instance, config.lossless_of(instance.table), rules)
         except ColumnsRefused as error:
-            problems += [TableProblem(instance.table, problem) for problem in error.problems]
+            problems += [
+                TableProblem(instance.table, text, is_of_options=True) for text in error.problems
+            ]
             continue
         for column in columns:
             try:

@@ -1,4 +1,4 @@
-"""Acceptance of a database that may not continue what was published (ADR 0013, 0085, 0091)."""
+"""Acceptance of a database that may not continue what was published (ADR 0013, 0085, 0116)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ from functools import partial
 from typing import cast
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.change.ranges import is_closed
+from tailrace_publisher.checkpoint.published import check_whole, newest_published
 from tailrace_publisher.checkpoint.reader import Stored, has_checkpoint_topic, read_checkpoints
 from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.daemon.offline.accepted_records import accepting
-from tailrace_publisher.daemon.offline.compensating import (
-    Compensation,
-    Compensator,
-    NotCompensable,
-    first_number,
-)
 from tailrace_publisher.daemon.offline.lost_history import LostHistory, lost_history
 from tailrace_publisher.daemon.offline.open_topics import open_topics
+from tailrace_publisher.daemon.offline.repairable import Repairable
 from tailrace_publisher.daemon.shards.own_record import Rewrite, rewrite_own_record
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED
@@ -45,20 +40,20 @@ class ComparedShard:
     Attributes:
         lost: what only the topics have, or only the database.
         concerned: tables whose topic may differ from the database.
-        compensations: of concerned tables, if they were requested and are possible.
-        refused: why other concerned tables are not compensated.
+        repaired: concerned tables whose rows are read again by their keys, if that was requested.
+        refused: why other concerned tables are not repaired.
     """
 
     known: DatabaseIdentity
     lost: LostHistory
     concerned: frozenset[TableName]
-    compensations: Mapping[TableName, Compensation] = field(default_factory=dict)
+    repaired: frozenset[TableName] = frozenset()
     refused: Mapping[TableName, str] = field(default_factory=dict)
 
     @property
     def again(self) -> frozenset[TableName]:
         """The concerned tables that only a snapshot makes equal to the database."""
-        return self.concerned - self.compensations.keys()
+        return self.concerned - self.repaired
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +81,18 @@ class Compared:
 
 
 def compare_database(
-    config: PublisherConfig, ports: Ports | None = None, *, compensate: bool = False
+    config: PublisherConfig, ports: Ports | None = None, *, repair: bool = False
 ) -> Compared:
     """Find what was published and is not in the database; write nothing.
 
     Args:
-        compensate: whether to compute the changes that make tables equal to the database.
+        repair: whether to find out which tables can be repaired.
 
     Raises:
         CheckpointError: nothing of the database was published under the prefix.
         PublisherError, RegistryError: a system does not answer, or refuses.
     """
-    with _opened(config, ports or production_ports(), compensate=compensate) as (source, shards):
+    with _opened(config, ports or production_ports(), repairs=repair) as (source, shards):
         compared = Compared(source.found, source.newest)
         for topics in shards:
             stored = read_checkpoints(topics, config.kafka.start_timeout_s)
@@ -112,7 +107,7 @@ def accept_database(
     ports: Ports | None = None,
     *,
     snapshots: bool = True,
-    compensate: bool = False,
+    repair: bool = False,
 ) -> Compared:
     """Write into the checkpoint that the present database continues what was published.
 
@@ -122,8 +117,9 @@ def accept_database(
     Args:
         snapshots: whether the concerned tables start again by a snapshot, which replaces their rows
             in the lake. Until it ends they are not part of a cut.
-        compensate: whether to publish the difference as changes instead, in the Kafka transaction
-            of the acceptance, for the tables where that is possible.
+        repair: whether to read only the rows again that may differ, for the tables where that is
+            possible. The next publisher does it, and the tables stay in the cut. Until then they
+            may mix both histories.
 
     Raises:
         CheckpointError: nothing of the database was published under the prefix.
@@ -131,7 +127,7 @@ def accept_database(
         PublisherError, RegistryError: a system does not answer, or refuses.
     """
     database = config.source.database
-    with _opened(config, ports or production_ports(), compensate=compensate) as (source, shards):
+    with _opened(config, ports or production_ports(), repairs=repair) as (source, shards):
         accepted = Compared(source.found, source.newest)
 
         def change_of(topics: DatabaseTopics, stored: Stored, own: DatabaseCheckpoint) -> Rewrite:
@@ -141,8 +137,8 @@ def accept_database(
             compared = source.compare(topics, state, own)
             accepted.shards.append(compared)
             again = compared.again if snapshots else frozenset[TableName]()
-            events = [c.rows for c in compared.compensations.values() if len(c.rows)]
-            return accepting(topics, state, own, source.found, compared.lost, again, events)
+            found, lost = source.found, compared.lost
+            return accepting(topics, state, own, found, lost, again, compared.repaired)
 
         for topics in shards:
             shard = topics.shard
@@ -156,15 +152,14 @@ class _Source:
     """The database as it is now.
 
     Attributes:
-        compensates: whether to compute the changes that make tables equal to it.
+        repairs: whether to find out which tables can be repaired.
     """
 
     connection: Connection
     config: PublisherConfig
-    ports: Ports
     found: DatabaseIdentity
     newest: Lsn | None
-    compensates: bool
+    repairs: bool
 
     def restored(self, topics: DatabaseTopics, stored: Stored) -> PublisherState:
         """Restore a shard's state from its checkpoint, which has a record of the database.
@@ -182,7 +177,11 @@ class _Source:
 
         Args:
             own: the database's own record in the shard's checkpoint.
+
+        Raises:
+            CheckpointLost: the checkpoint has lost its end.
         """
+        check_whole(topics, own, newest_published(topics))
         instances = self._instances(state)
         lost = lost_history(self.connection, topics, state, instances)
         published = {
@@ -191,47 +190,17 @@ class _Source:
             if record.state in PUBLISHED
         }
         concerned = frozenset(lost.concerned(published))
-        if not self.compensates:
+        if not self.repairs:
             return ComparedShard(known_identity(own), lost, concerned)
-        compensations, refused = self._compensations(topics, state, lost, concerned, instances)
-        return ComparedShard(known_identity(own), lost, concerned, compensations, refused)
-
-    def _compensations(
-        self,
-        topics: DatabaseTopics,
-        state: PublisherState,
-        lost: LostHistory,
-        concerned: frozenset[TableName],
-        instances: tuple[CaptureInstance, ...],
-    ) -> tuple[dict[TableName, Compensation], dict[TableName, str]]:
-        """Return the compensations of the concerned tables, and why others have none."""
-        reason = self._refusal(topics, state, lost)
-        if reason is not None:
-            return {}, dict.fromkeys(concerned, reason)
-        by_name = {instance.name: instance for instance in instances}
-        compensator = Compensator(self.config, self.ports, self.connection, topics, by_name)
-        found: dict[TableName, Compensation] = {}
-        refused: dict[TableName, str] = {}
-        first = first_number(lost)
-        for table in sorted(concerned, key=str):
-            try:
-                found[table] = compensator.compensation(table, state.of(table), lost, first)
-                first += len(found[table].rows)
-            except NotCompensable as error:
-                refused[table] = str(error)
-        return found, refused
-
-    def _refusal(
-        self, topics: DatabaseTopics, state: PublisherState, lost: LostHistory
-    ) -> str | None:
-        """Return why no table can be compensated; None if some may be."""
-        if topics.shard.map.shards > 1:
-            return "the shards are published up to different LSNs"
-        if not is_closed(state.position) or state.closed_lsn != lost.through:
-            return "the last published transaction is incomplete"
-        if self.newest is None or self.newest < lost.through:
-            return f"the database has not reached LSN {lost.through}"
-        return None
+        repairable = Repairable(self.config, topics, lost, {i.name: i for i in instances})
+        reasons = {t: repairable.refusal(t, state.of(t)) for t in sorted(concerned, key=str)}
+        return ComparedShard(
+            known_identity(own),
+            lost,
+            concerned,
+            frozenset(table for table, reason in reasons.items() if reason is None),
+            {table: reason for table, reason in reasons.items() if reason is not None},
+        )
 
     def _instances(self, state: PublisherState) -> tuple[CaptureInstance, ...]:
         config, known = self.config, KnownCatalog(by_function=state.by_function)
@@ -243,14 +212,14 @@ class _Source:
 
 @contextmanager
 def _opened(
-    config: PublisherConfig, ports: Ports, *, compensate: bool
+    config: PublisherConfig, ports: Ports, *, repairs: bool
 ) -> Iterator[tuple[_Source, list[DatabaseTopics]]]:
     """Connect to the database, and open its topics by shard."""
     with ports.connect(config.source) as connection, open_topics(config, ports) as shards:
         found, newest = visible_identity(connection), max_lsn(connection)
         if not has_checkpoint_topic(shards[0], config.kafka.start_timeout_s):
             raise _nothing_published(config)
-        yield _Source(connection, config, ports, found, newest, compensate), shards
+        yield _Source(connection, config, found, newest, repairs), shards
 
 
 def _not_empty(config: PublisherConfig, compared: Compared) -> Compared:

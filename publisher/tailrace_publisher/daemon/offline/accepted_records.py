@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 from tailrace_publisher.daemon.offline.lost_history import LostHistory
+from tailrace_publisher.daemon.offline.repairable import rows_of
 from tailrace_publisher.daemon.shards.own_record import Rewrite
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.table_state import TableEvent, TableState
-from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.runtime import DatabaseTopics
+from tailrace_publisher.snapshot.lost_rows import LostRows
 from tailrace_publisher.source.log.identity import DatabaseIdentity
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 from tailrace_schemas.records.progress import LOST_HEADER, Progress
@@ -25,23 +25,24 @@ def accepting(
     found: DatabaseIdentity,
     lost: LostHistory,
     again: frozenset[TableName],
-    events: Sequence[EncodedRows] = (),
+    repaired: frozenset[TableName],
 ) -> Rewrite:
     """Return what the acceptance of a database writes for a shard.
 
-    The first progress record closes nothing. It leaves out the tables that start again, so that no
-    reader takes their next rows for those of an earlier snapshot. If there are events, a second
-    record closes the last closed LSN once more, now with the state of the database.
+    The progress record closes nothing. It leaves out the tables that start again, so that no reader
+    takes their next rows for those of an earlier snapshot.
 
     Args:
         state: restored from the shard's checkpoint; changed by this.
         own: the database's own record in it.
         again: published tables that start again by a snapshot.
-        events: of the tables that are compensated.
+        repaired: published tables whose rows are read again by their keys.
     """
     now_ms = topics.kafka.clock.now_ms()
     for table in again:
         _start_again(state, table)
+    for table in repaired:
+        _start_repair(state, table, rows_of(lost, topics.names.data(table)))
     checkpoints = state.records_to_write(_as_found(own, found, now_ms), now_ms)
     if lost.is_nothing:
         return Rewrite(checkpoints)
@@ -58,24 +59,14 @@ def accepting(
         snapshotting=[topics.names.data(t) for t in state.out_of_cut() if t not in again],
         shards=topics.shard.map.shards,
     )
-    closing = replace(
-        progress,
-        closed_commit_ms=lost.through_ms,
-        closed=True,
-        snapshotting=[topics.names.data(t) for t in state.out_of_cut()],
-    )
     told = {
         "kept_lsn": None if lost.kept is None else str(lost.kept),
         "through_lsn": str(lost.through),
         "events": {topic: lost.events[topic].events for topic in sorted(lost.events)},
         "snapshots": sorted(topics.names.data(table) for table in again),
+        "repairs": sorted(topics.names.data(table) for table in repaired),
     }
-    return Rewrite(
-        checkpoints,
-        (progress, closing) if events else (progress,),
-        ((LOST_HEADER, json.dumps(told).encode()),),
-        tuple(events),
-    )
+    return Rewrite(checkpoints, progress, ((LOST_HEADER, json.dumps(told).encode()),))
 
 
 def _start_again(state: PublisherState, table: TableName) -> None:
@@ -84,6 +75,17 @@ def _start_again(state: PublisherState, table: TableName) -> None:
         state.happened(table, TableEvent.SNAPSHOT_STOPPED)
     unread = state.of(table).without_snapshot(state.position.commit_lsn)
     state.happened(table, TableEvent.SNAPSHOT_WANTED, unread)
+
+
+def _start_repair(state: PublisherState, table: TableName, rows: LostRows) -> None:
+    """Let a published table read some rows again; an unfinished repair of them starts again."""
+    if state.of(table).state is TableState.REREADING:
+        state.happened(table, TableEvent.SNAPSHOT_STOPPED)
+    record = state.of(table)
+    unread = replace(
+        record, repair=rows, snapshot_fence=None, resume_key=None, snapshot_rows=0, snapshot_bytes=0
+    )
+    state.happened(table, TableEvent.PART_WANTED, unread)
 
 
 def _as_found(own: DatabaseCheckpoint, found: DatabaseIdentity, now_ms: int) -> DatabaseCheckpoint:

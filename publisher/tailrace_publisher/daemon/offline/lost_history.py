@@ -21,6 +21,7 @@ from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_publisher.source.log.commit_times import milliseconds
 from tailrace_publisher.source.log.identity import Continuity, continuity
 from tailrace_publisher.source.log.probe import Probe
+from tailrace_publisher.source.log.queries import holds_after
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.topics.topic_names import TableName
@@ -37,14 +38,12 @@ class LostEvents:
         events: how many; tombstones are not counted.
         from_ms: commit time of their first closed LSN, milliseconds UTC; None if it is not closed.
         to_ms: commit time of their last closed LSN.
-        bytes: of their values; 0 in records of the first form.
         offsets: [first, next) of each partition.
     """
 
     events: int = 0
     from_ms: int | None = None
     to_ms: int | None = None
-    bytes: int = 0
     offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -55,24 +54,28 @@ class LostHistory:
     Attributes:
         kept: last closed LSN that both have. None if none was found.
         kept_ms: its commit time, milliseconds UTC.
-        is_proven: whether the database still has that commit. Otherwise cleanup has removed its
+        has_kept: whether the database still has that commit. Otherwise cleanup has removed its
             entry from ``cdc.lsn_time_mapping``, and nothing older can be compared.
         through: LSN up to which changes were published.
-        through_ms: its commit time, milliseconds UTC; None if unknown.
-        newest_offset: of the newest progress record.
         events: lost events by data topic.
         overwritten: tables that the database changed in (kept, through]. These changes are not
             published, because the publisher continues after ``through``.
+        cleaned: tables of which no capture instance holds all changes after ``kept``. Whether the
+            database changed them is unknown.
     """
 
     through: Lsn
     kept: Lsn | None = None
     kept_ms: int | None = None
-    is_proven: bool = False
+    has_kept: bool = False
     events: Mapping[str, LostEvents] = field(default_factory=dict)
     overwritten: frozenset[TableName] = frozenset()
-    through_ms: int | None = None
-    newest_offset: int = 0
+    cleaned: frozenset[TableName] = frozenset()
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether all changes of the database since the last common commit can be seen."""
+        return self.has_kept and not self.cleaned
 
     @property
     def is_nothing(self) -> bool:
@@ -85,9 +88,10 @@ class LostHistory:
         Args:
             tables: the published tables, with their data topics.
         """
-        if not self.is_proven:
+        if not self.has_kept:
             return set(tables)
-        return {t for t, topic in tables.items() if topic in self.events or t in self.overwritten}
+        own = self.overwritten | self.cleaned
+        return {table for table, topic in tables.items() if topic in self.events or table in own}
 
 
 def lost_history(
@@ -109,28 +113,25 @@ def lost_history(
     through = state.position.commit_lsn
     has_newest = _has_newest(state, continuity(connection, through))
     if has_newest:
-        return LostHistory(through, through, is_proven=True)
+        return LostHistory(through, through, has_kept=True)
     below = through if has_newest is False else through.increment()
     events: dict[str, LostEvents] = {}
-    closed_ms = through_ms = None
-    newest_offset = 0
+    closed_ms = None
     for block in progress_backwards(topics):
         records = [record for _, record in block]
-        newest_offset = newest_offset or block[-1][0]
-        place, is_proven = _last_kept(connection, records, below)
+        place, has_kept = _last_kept(connection, records, below)
         for record in reversed(records[place + 1 :]):
             closed_ms = record.closed_commit_ms or closed_ms
-            through_ms = through_ms or closed_ms
             _add(events, record, closed_ms)
         if place >= 0:
             kept = Lsn.parse(records[place].closed_lsn)
             changed = Probe.of(instances).ask(connection, kept.increment(), through)
             tables = frozenset(i.table for i in instances if i.name in changed)
+            held = {i.table for i in instances if holds_after(connection, i.name, kept)}
+            cleaned = frozenset(i.table for i in instances) - held
             of_kept = [r for r in records[: place + 1] if r.closed_lsn == str(kept)]
             kept_ms = next((r.closed_commit_ms for r in of_kept if r.closed_commit_ms), None)
-            return LostHistory(
-                *(through, kept, kept_ms, is_proven, events, tables, through_ms, newest_offset)
-            )
+            return LostHistory(through, kept, kept_ms, has_kept, events, tables, cleaned)
     return LostHistory(through, events=events)
 
 
@@ -198,7 +199,6 @@ def _add(events: dict[str, LostEvents], record: Progress, closed_ms: int | None)
         if partition.count:
             lost = events.setdefault(partition.topic, LostEvents(to_ms=closed_ms))
             lost.events += partition.count
-            lost.bytes += partition.bytes or 0
             lost.from_ms = closed_ms
             known = lost.offsets.get(partition.partition)
             until = known[1] if known else partition.next_offset

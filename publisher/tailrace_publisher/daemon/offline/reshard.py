@@ -21,7 +21,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from tailrace_publisher.change.ranges import is_closed
-from tailrace_publisher.checkpoint.published import Published, newest_published
+from tailrace_publisher.checkpoint.published import Published, check_whole, newest_published
 from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.checkpoint.shard_map import read_map
 from tailrace_publisher.daemon.adapters.production import production_ports
@@ -151,6 +151,7 @@ def _old_shard(topics: DatabaseTopics) -> OldShard:
 
     Raises:
         ReshardRefused: it is not at rest.
+        CheckpointLost: its checkpoint has lost its end.
     """
     stored, number = read_checkpoints(topics), topics.partition
     published = newest_published(topics)
@@ -161,6 +162,7 @@ def _old_shard(topics: DatabaseTopics) -> OldShard:
             f" {topics.names.prefix}. Fix: check publisher.prefix, publisher.server_name and"
             " publisher.source.database, or let the publisher run until its first commit"
         )
+    check_whole(topics, own, published)
     _check_at_rest(topics, stored, published)
     return OldShard(own, stored.tables, published)
 

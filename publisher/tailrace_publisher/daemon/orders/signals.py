@@ -35,6 +35,8 @@ from tailrace_schemas.topics.topic_names import told_apart
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 100
+_ANSWER_S: Final = 5.0
+"""How long a look at the topic's ends may take; it is needed only once they are lost."""
 _REFUSED: Final = frozenset(
     {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED}
 )
@@ -88,7 +90,8 @@ class Signals:
                 "group.id": f"{topic}-reader",  # required by the client; never joined
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
+                # Not "earliest": a topic that lost its end would be carried out from its beginning.
+                "auto.offset.reset": "error",
             }
         )
         self._consumer.assign([TopicPartition(topic, 0, state.signals_offset or 0)])
@@ -131,7 +134,34 @@ class Signals:
             elif failure.code() in _REFUSED:
                 self._do_without(failure.str())
                 break
+            elif failure.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - a public code
+                self._go_on(self._consumer)
+                break
         return has_taken
+
+    def _go_on(self, consumer: KafkaConsumer) -> None:
+        """Continue in a topic without a record at our offset: its beginning or its end is lost.
+
+        See: librdkafka, CONFIGURATION.md, auto.offset.reset
+        """
+        place = TopicPartition(self._topic, 0, self._state.signals_offset or 0)
+        try:
+            found = consumer.get_watermark_offsets(TopicPartition(self._topic, 0), _ANSWER_S)
+        except KafkaException as error:
+            found = None
+            _log.debug("signals_place_not_found", topic=self._topic, reason=str(error))
+        if found is not None:
+            begin, end = found
+            if place.offset > end:
+                self._refuse(
+                    end - 1,  # whoever sent the newest one may wait for its outcome
+                    f"the topic was read to offset {place.offset} and has {end} now: it lost its"
+                    " end, or was deleted and created. What it has is not carried out, so that"
+                    " nothing takes effect twice; send again what had no effect",
+                )
+            place.offset = max(begin, min(place.offset, end))
+            self._state.signals_offset = place.offset
+        consumer.assign([place])  # a consumer that told this error stands still
 
     def _take(self, offset: int, value: bytes | None) -> None:
         self._state.signals_offset = offset + 1
@@ -151,8 +181,7 @@ class Signals:
                 self._orders.carry_out_of_all(order)
             case SnapshotSignal(names):
                 for name, table in self._named(offset, names):
-                    refusal = self._read_rows(table, signal.condition_of(name))
-                    self._refuse_table(offset, "partial snapshot", table, refusal)
+                    self._read_rows(offset, table, signal.condition_of(name))
             case RepairSignal(name, rows):
                 for _, table in self._named(offset, (name,)):
                     self._refuse_table(offset, "repair", table, self._orders.repair(table, rows))
@@ -161,12 +190,13 @@ class Signals:
                     refusal = self._orders.carry_out(order, table)
                     self._refuse_table(offset, order.value, table, refusal)
 
-    def _read_rows(self, table: PublishedTable, where: str | None) -> str | None:
-        """Begin a snapshot of all rows, or of those of a condition; return why it is refused."""
-        if where is not None:
-            return self._orders.read_part(table, where)
-        self._tables.resnapshot(table)
-        return None
+    def _read_rows(self, offset: int, table: PublishedTable, where: str | None) -> None:
+        """Begin a snapshot of all rows, or of those of a condition, or refuse the signal."""
+        if where is None:
+            self._refuse_table(offset, "snapshot", table, self._orders.read_all(table))
+        else:
+            refusal = self._orders.read_part(table, where)
+            self._refuse_table(offset, "partial snapshot", table, refusal)
 
     def _refuse_table(
         self, offset: int, what: str, table: PublishedTable, refusal: str | None

@@ -23,6 +23,7 @@ from tailrace_publisher.ports import Connection
 from tailrace_publisher.snapshot.keyed_rows import identifies_rows
 from tailrace_publisher.snapshot.statements import check_statement
 from tailrace_publisher.source.connection.server_errors import without_literals
+from tailrace_publisher.source.log.queries import INVALID_OBJECT
 from tailrace_schemas.records.signals import RowKeys, TableOrder
 
 _log = structlog.get_logger(__name__)
@@ -36,6 +37,11 @@ def refusal_of(order: TableOrder, record: TableRecord) -> str | None:
             return "it is stopped already" if state is TableState.STOPPED else None
         case TableOrder.RESUME_SNAPSHOT if state is TableState.HALTED:
             return "its snapshot was stopped: request a new one (tailrace snapshot)"
+        case TableOrder.STOP_SNAPSHOT if record.repairs_lost_rows:
+            return (
+                "its rows are read again after tailrace accept-database, without which it may"
+                " differ from the database: pause it, or request a new snapshot (tailrace snapshot)"
+            )
         case TableOrder.STOP_SNAPSHOT if state is TableState.HALTED:
             return "its snapshot is stopped already"
         case _ if not is_unread:
@@ -70,13 +76,28 @@ class TableOrders:
     """Execution of orders, which changes the publisher's state.
 
     Args:
-        control: connection that checks conditions.
+        control: connection that checks conditions, and whether rows may be read as they are.
     """
 
     def __init__(self, tables: PublishedTables, state: PublisherState, control: Connection) -> None:
         self._tables = tables
         self._state = state
         self._control = control
+
+    def read_all(self, table: PublishedTable) -> str | None:
+        """Take a new snapshot of a table; call this at a closed position.
+
+        Returns:
+            Why it was refused; None if it started.
+
+        Raises:
+            TableFailed: Kafka refuses its topic.
+            PublisherError: a system did not answer, or refused.
+        """
+        refusal = self._tables.rows_refusal(table, self._control)
+        if refusal is None:
+            self._tables.resnapshot(table)
+        return refusal
 
     def read_part(self, table: PublishedTable, where: str) -> str | None:
         """Start a partial snapshot with a condition; call this at a closed position.
@@ -87,13 +108,14 @@ class TableOrders:
         Raises:
             SourceError: the server did not answer.
         """
-        newest = table.instances[-1]
+        newest = table.instances.newest
         refusal = partial_refusal_of(self._state.of(table.name))
         if refusal is None and not (newest.identity and newest.key):
             refusal = (
                 "it has no key, so its rows would be duplicated: request a whole snapshot, or name"
                 " its key columns in message_keys"
             )
+        refusal = refusal or self._tables.rows_refusal(table, self._control)
         refusal = refusal or self._condition_refusal(newest, where)
         if refusal is None:
             self._tables.start_partial_snapshot(table, where)
@@ -104,11 +126,15 @@ class TableOrders:
 
         Returns:
             Why it was refused; None if it started.
+
+        Raises:
+            SourceError: the server did not answer.
         """
         refusal = partial_refusal_of(self._state.of(table.name))
-        if refusal is None and not identifies_rows(table.instances[-1], rows.columns):
+        if refusal is None and not identifies_rows(table.instances.newest, rows.columns):
             names = ", ".join(rows.columns)
             refusal = f"its rows are not identified by {names}: request a whole snapshot"
+        refusal = refusal or self._tables.rows_refusal(table, self._control)
         if refusal is None:
             self._tables.start_repair(table, rows)
         return refusal
@@ -123,6 +149,11 @@ class TableOrders:
             if error.retryable:
                 raise
             reason = without_literals(error)
+            if error.number == INVALID_OBJECT:
+                return (
+                    "the table, or another object that its condition names, is not there, perhaps"
+                    f" because it was just renamed: {reason}"
+                )
             return f"the server refuses its condition ({shape_of(where)}): {reason}"
         return None
 

@@ -12,11 +12,13 @@ from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.log_end import LogEndSource
-from tailrace_publisher.source.log.queries import is_read_only, max_lsn, may_wait_for_replicas
+from tailrace_publisher.source.log.queries import is_read_only, may_wait_for_replicas
 from tailrace_publisher.source.log.scan_sessions import (
     MaxTransactions,
+    ScanSession,
     Sessions,
     captured_lsn,
+    captured_time,
     captured_until,
     scan_sessions,
 )
@@ -80,11 +82,15 @@ class CaptureWatch:
         self._metrics.capture_scan_age_seconds.set(age)
         self._metrics.capture_latency_seconds.set(latency_s(sessions))
         self._log_stall(age)
-        known_by_lsn = self._captured_by_lsn(sessions)
-        known = captured_until(sessions, self._maxtrans.read(), self._before)
-        if self._is_waiting_possible():
-            # A readable secondary's log ends before the primary's, so it proves nothing.
-            known = None if self._is_at_secondary() else known_by_lsn
+        known = self._captured_by_lsn(sessions)
+        if not self._is_waiting_possible():
+            known = captured_until(sessions, self._maxtrans.read(), self._before)
+        elif self._is_at_secondary():
+            known = None  # its log ends before the primary's, so it proves nothing
+        elif known is None:
+            # The log's end is not visible, or none of its marks is reached. A session that drained
+            # the log may have waited for a replica, but what it read is captured.
+            known = captured_time(sessions)
         self._before = sessions
         # After the clock was set back, earlier sessions have times in the future.
         return None if known is None or known > sessions.moment else known
@@ -99,7 +105,7 @@ class CaptureWatch:
         end = self._log_ends.read()
         if end is None:
             return None
-        captured = max(captured_lsn(sessions) or Lsn.ZERO, max_lsn(self._connection) or Lsn.ZERO)
+        captured = max(captured_lsn(sessions) or Lsn.ZERO, sessions.newest_lsn or Lsn.ZERO)
         backlog = None if captured == Lsn.ZERO else end.bytes_behind(captured)
         if backlog is not None:
             self._metrics.log_backlog_bytes.set(backlog)
@@ -127,8 +133,10 @@ class CaptureWatch:
                 "capture_job_stalled",
                 newest_scan_age_s=None if math.isinf(age) else round(age, 1),
                 effect="committed changes do not reach the change tables, so none are published",
+                # Inferred: whether the sessions of a Log Reader Agent are in the view.
                 fix="start SQL Server Agent, or EXEC sys.sp_cdc_start_job @job_type = N'capture';"
-                " see sys.dm_cdc_errors",
+                " if the database is published by transactional replication, start its Log Reader"
+                " Agent, which captures then; see sys.dm_cdc_errors",
             )
         elif self._is_stalled and not stalled:
             _log.info("capture_job_resumed")
@@ -136,16 +144,27 @@ class CaptureWatch:
 
 
 def scan_age_s(sessions: Sessions) -> float:
-    """Return the seconds since the newest session ended; 0 while it runs, infinite without one.
+    """Return the seconds since the newest session ended without an error.
 
-    This shows whether the job runs, not how far it is.
+    It is 0 while a session runs, unless the one before it failed: then each may fail. It is
+    infinite without a session. This shows whether the job runs, not how far it is.
     """
-    if not sessions.newest_first:
-        return math.inf
-    newest = sessions.newest_first[0]
-    if newest.end_time is None:
+    found = sessions.newest_first
+    failed = failed_scan(sessions) is not None
+    if found and found[0].end_time is None and not failed:
         return 0.0
-    return max(0.0, (sessions.moment - newest.end_time).total_seconds())
+    ended = (s.end_time for s in found if s.end_time is not None and not s.error_count)
+    newest = next(ended, None)
+    return math.inf if newest is None else max(0.0, (sessions.moment - newest).total_seconds())
+
+
+def failed_scan(sessions: Sessions) -> ScanSession | None:
+    """Return the newest session that ended, if it ended with an error.
+
+    See: sys.dm_cdc_log_scan_sessions (error_count).
+    """
+    newest = next((s for s in sessions.newest_first if s.end_time is not None), None)
+    return newest if newest is not None and newest.error_count else None
 
 
 def latency_s(sessions: Sessions) -> float:

@@ -23,10 +23,8 @@ from tailrace_publisher.errors import (
     TableFailed,
 )
 from tailrace_publisher.options.broker_waits import FIRST_PUBLISH_S
-from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.runtime import Runtime, Step, database_topics
 from tailrace_publisher.source.catalog.instances import KnownCatalog
-from tailrace_publisher.source.connection.tries import TryingConnection
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.backoff import Backoff
 from tailrace_service.registry.client import RegistryError
@@ -43,9 +41,7 @@ class Conductor:
     def __init__(self, runtime: Runtime) -> None:
         self._outer = runtime
         self.metrics: Collector = runtime.metrics.registry
-        connect = runtime.ports.connect
-        ports = replace(runtime.ports, connect=lambda source: TryingConnection(connect(source)))
-        self._runtime = replace(runtime, on_step=self._stepped, ports=ports)
+        self._runtime = replace(runtime, on_step=self._stepped)
         config = runtime.config
         self._backoff = Backoff(config.retry_backoff_max_s)
         self._foreign: Counter[TableName] = Counter()
@@ -53,8 +49,7 @@ class Conductor:
         self._stopped = StoppedTables(config.snapshot, runtime.metrics, config.on_bad_event)
         self._fencing = FencingCheck(config.source.database)
         self.board = PublisherBoard(runtime, self._stopped)
-        by_function = config.source.read_mode is ReadMode.FUNCTION
-        catalog = KnownCatalog(by_function=by_function)
+        catalog = KnownCatalog.of(config)
         self._carried = CarriedState(self._fencing, self._stopped, self.board, catalog)
 
     def run(self) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import structlog
+
 from tailrace_publisher.change.page import ChangePage, ChangeRow
 from tailrace_publisher.change.ranges import is_closed
 from tailrace_publisher.daemon.session.server_time import ServerTime
@@ -33,6 +35,8 @@ from tailrace_publisher.source.pages.page_size import (
 )
 from tailrace_publisher.source.pages.pages import ROWS_AHEAD_MAX, ChangePages
 from tailrace_schemas.topics.topic_names import TableName
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,7 @@ class EncodedPages:
         self._row_sizes: dict[str, RowSize] = {}
         self._snapshotting: set[TableName] = set()
         self._reads_few = True
+        self._not_reselected: set[TableName] = set()
 
     def in_window(self, window: Window, readings: Sequence[Reading]) -> list[Iterator[EncodedRows]]:
         """Return the encoded pages of each instance; their first pages are already being read."""
@@ -162,13 +167,29 @@ class EncodedPages:
             return [page.rows]
         if not Reselection.is_possible(instance, page.schema):
             return [page.rows]
-        return Reselection(
+        reselection = Reselection(
             self._source.control,
             instance,
             page.schema,
             config.pages_bytes // 4,
             self._while_waiting,
-        ).parts(page.rows)
+        )
+        return self._reselected(reselection, page)
+
+    def _reselected(
+        self, reselection: Reselection, page: ChangePage
+    ) -> Iterator[Sequence[ChangeRow]]:
+        """Yield the completed rows; log once a session if the login does not see their values."""
+        yield from reselection.parts(page.rows)
+        table, hidden = page.schema.table, reselection.hidden
+        if hidden is not None and table not in self._not_reselected:
+            self._not_reselected.add(table)
+            _log.warning(
+                "reselect_refused",
+                table=str(table),
+                reason=str(hidden),
+                effect="values that the change table lacks stay unavailable",
+            )
 
     def _moves_of(self, window: Window, reading: Reading) -> KeyMoves | None:
         """Return the check of the keys' order; None if change tables are read directly."""

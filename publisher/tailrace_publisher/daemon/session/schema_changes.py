@@ -67,7 +67,7 @@ class SchemaChanges:
         self._refreshed = self._tables.refreshed
 
     def _by_ddl(self, known: Lsn) -> Iterator[SchemaChange]:
-        tables = {table.instances[-1].source_object_id: table for table in self._published()}
+        tables = {table.instances.newest.source_object_id: table for table in self._published()}
         for statement in ddl_after(self._control, known):
             table = tables.get(statement.source_object_id)
             change = None if table is None else self._of_statement(table, statement)

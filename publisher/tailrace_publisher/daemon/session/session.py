@@ -202,6 +202,8 @@ class Session:
         if self._backoff.attempts >= _FAILURES_MAX:
             raise error
         self._settle()
+        if self._parts.committer.idle_s >= self._runtime.config.heartbeat_s:
+            self._parts.committer.heartbeat(None)  # the publisher lives, and knows nothing new
         pause_s = self._backoff.next_s()
         self._runtime.metrics.retries.labels(error=type(error).__name__).inc()
         self._runtime.metrics.failed(error, str(error))

@@ -111,13 +111,23 @@ class SnapshotDriver:
     def _give_up_part(self, failure: TableFailed) -> None:
         """Give up a partial snapshot that cannot be read: its table is whole without it.
 
-        Unpublished rows of other tables are read again.
+        A table whose lost rows cannot be repaired gets a snapshot. Unpublished rows of other tables
+        are read again.
 
         Raises:
             TableFailed: the failure is no partial snapshot's.
         """
+        is_whole = not self._state.of(failure.table).repairs_lost_rows
         if not self._tables.stop_partial_snapshot(failure.table):
             raise failure
+        if not is_whole:
+            _log.warning(
+                "lost_rows_not_repaired",
+                table=str(failure.table),
+                reason=str(failure.cause),
+                effect="a new snapshot of it starts; it is not part of the lake's cuts until then",
+            )
+            return
         _log.error(
             "partial_snapshot_given_up",
             table=str(failure.table),

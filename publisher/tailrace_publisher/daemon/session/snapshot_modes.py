@@ -46,8 +46,18 @@ class SnapshotModes:
         if self._mode is not SnapshotMode.ALWAYS or _ANEW in self._once:
             return
         for table in list(self._tables):
-            if self._committer.state.of(table.name).state in WHOLE:
+            if self._committer.state.of(table.name).state not in WHOLE:
+                continue
+            refusal = self._tables.rows_refusal(table)
+            if refusal is None:
                 self._tables.resnapshot(table)
+            else:
+                _log.error(
+                    "snapshot_refused",
+                    table=str(table.name),
+                    reason=refusal,
+                    effect="its changes continue",
+                )
         self._committer.commit()
         self._once.add(_ANEW)
 

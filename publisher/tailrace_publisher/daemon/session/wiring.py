@@ -14,7 +14,7 @@ import structlog
 
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.checks.preflight import check_source
-from tailrace_publisher.daemon.checks.table_problems import TableProblem
+from tailrace_publisher.daemon.checks.table_problems import TableProblem, refuses_first_start
 from tailrace_publisher.daemon.orders.pause import Pause
 from tailrace_publisher.daemon.orders.signals import Signals, signals_refusal
 from tailrace_publisher.daemon.orders.table_orders import TableOrders
@@ -56,6 +56,7 @@ from tailrace_publisher.snapshot.pauses import Pauses
 from tailrace_publisher.snapshot.snapshots import Snapshots
 from tailrace_publisher.snapshot.table_reader import ChunkLimits
 from tailrace_publisher.source.catalog.instances import Catalog, read_catalog
+from tailrace_publisher.source.connection.tries import TryingConnection
 from tailrace_publisher.source.log.queries import server_name
 from tailrace_publisher.source.pages.commits_ahead import CommitsAhead
 from tailrace_publisher.source.pages.page_lanes import PageLane, PageLanes
@@ -80,15 +81,16 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
     config, ports = runtime.config, runtime.ports
     _check_shard(runtime)
     with ExitStack() as resources:
-        control = resources.enter_context(ports.connect(config.source))
-        just_read: Catalog | None
-        found, just_read = check_source(config, control, carried.catalog)
+        control = resources.enter_context(_connection(runtime))
+        found, checked = check_source(config, control, carried.catalog)
+        just_read: Catalog | None = checked
         problems = [problem for problem in found if runtime.has(problem.table)]
-        carried.stopped.start_session()
         registry = resources.enter_context(ports.registry(config.registry))
         topics = database_topics(config, ports, registry, runtime.shard)
         if problems:
-            _refuse_first_start(problems, topics)
+            chosen = {i.table for i in checked.instances if runtime.selects(i.table)}
+            if refuses_first_start(problems, chosen) and not was_published_before(topics):
+                raise PreflightError([problem.text for problem in problems])
         if carried.fencing.is_fenced:
             before = read_checkpoints(topics)
             carried.fencing.check(before.database, before.stopped)
@@ -97,7 +99,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
         delivery.start()
         state = opened_state(config, control, topics, carried)
         no_signals = signals_refusal(topics, delivery)
-        carried.stopped.leave_out(_without_explained(problems, state, carried, config))
+        carried.stopped.leave_out(_without_renamed(problems, state, carried, config))
         versions = RegisteredVersions(config, ports.executor, registry, carried.schemas)
         resources.callback(versions.close)
 
@@ -127,7 +129,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
         signals = Signals(topics, no_signals, tables, TableOrders(tables, state, control), pause)
         resources.callback(signals.close)
         fences = FenceSource(control)
-        snapshots = _snapshots(runtime, fences, resources)
+        snapshots = _snapshots(runtime, topics, fences, resources)
         time = ServerTime(control, runtime.clock, config.source.time_zone)
         lanes = _page_lanes(runtime, resources)
         warn_of_two_servers(control, lanes.lane(0).connection())
@@ -175,14 +177,22 @@ def _check_shard(runtime: Runtime) -> None:
 
 def _page_lanes(runtime: Runtime, resources: ExitStack) -> PageLanes:
     """Create the readers of change tables; at the end, threads end before connections."""
-    source, ports = runtime.config.source, runtime.ports
     lanes = []
-    for number in range(source.readers):
-        executor = ports.executor(f"change-tables-{number}")
-        lane = PageLane(executor, lambda: ports.connect(source), partial(_blocks, runtime))
+    for number in range(runtime.config.source.readers):
+        executor = runtime.ports.executor(f"change-tables-{number}")
+        lane = PageLane(executor, partial(_connection, runtime), partial(_blocks, runtime))
         resources.callback(lane.close)
         lanes.append(lane)
     return PageLanes(lanes)
+
+
+def _connection(runtime: Runtime) -> Connection:
+    """Open a connection that only reads, so its statements may be repeated.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    return TryingConnection(runtime.ports.connect(runtime.config.source))
 
 
 def _blocks(runtime: Runtime) -> BlockReading | None:
@@ -191,16 +201,19 @@ def _blocks(runtime: Runtime) -> BlockReading | None:
     return runtime.ports.connect_blocks(source) if source.blocks else None
 
 
-def _snapshots(runtime: Runtime, fences: FenceSource, resources: ExitStack) -> Snapshots:
+def _snapshots(
+    runtime: Runtime, topics: DatabaseTopics, fences: FenceSource, resources: ExitStack
+) -> Snapshots:
     """Create the readers of snapshots; at the end, threads end before connections."""
-    source, options, ports = runtime.config.source, runtime.config.snapshot, runtime.ports
+    options, ports = runtime.config.snapshot, runtime.ports
     lanes = []
     for number in range(options.tables_at_once):
         lane = Lane(
             ports.executor(f"snapshot-{number}"),
-            lambda: ports.connect(source),
+            partial(_connection, runtime),
             options,
             partial(_blocks, runtime),
+            topics,
         )
         resources.callback(lane.close)
         lanes.append(lane)
@@ -234,31 +247,18 @@ def _delivery_options(runtime: Runtime) -> DeliveryOptions:
     )
 
 
-def _refuse_first_start(problems: list[TableProblem], topics: DatabaseTopics) -> None:
-    """Refuse a first start with problems of single tables; a later start leaves them out.
-
-    Raises:
-        PreflightError: there is no checkpoint; names every problem.
-    """
-    if not was_published_before(topics):
-        raise PreflightError([problem.text for problem in problems])
-
-
-def _without_explained(
+def _without_renamed(
     problems: list[TableProblem],
     state: PublisherState,
     carried: CarriedState,
     config: PublisherConfig,
 ) -> list[TableProblem]:
-    """Return the problems without those of missing tables that the checkpoint explains.
-
-    They are renamed but keep their topics, or the log's valve gave them up.
-    """
-    explained = {name for name in state.known() if state.of(name).given_up_reason}
-    if config.tables.on_rename is OnRename.KEEP_TOPIC:
-        present = carried.catalog.source_object_ids()
-        explained |= {n for object_id, n in state.published_as().items() if object_id in present}
-    return [p for p in problems if not (p.is_missing and p.table in explained)]
+    """Return the problems without those of tables that are renamed but keep their topics."""
+    if config.tables.on_rename is not OnRename.KEEP_TOPIC:
+        return problems
+    present = carried.catalog.source_object_ids()
+    renamed = {name for object_id, name in state.published_as().items() if object_id in present}
+    return [p for p in problems if not (p.is_missing and p.table in renamed)]
 
 
 def warn_of_two_servers(control: Connection, bulk: Connection) -> None:

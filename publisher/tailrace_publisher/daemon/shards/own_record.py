@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import structlog
@@ -10,16 +10,10 @@ import structlog
 from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
 from tailrace_publisher.daemon.shards.agreed_map import command_producer
 from tailrace_publisher.deliver.fixed_records import Checkpoints, FixedRecords
-from tailrace_publisher.deliver.partitioning import as_written
-from tailrace_publisher.deliver.producer import TransactionalProducer
-from tailrace_publisher.deliver.sent import Sent
-from tailrace_publisher.deliver.topics import TopicAdmin
-from tailrace_publisher.encode.encoded_events import EncodedRows
-from tailrace_publisher.errors import DeliveryRejected
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint
-from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.records.progress import Progress
 from tailrace_schemas.records.shards import older_transactional_id, transactional_id
 
 _log = structlog.get_logger(__name__)
@@ -30,15 +24,13 @@ class Rewrite:
     """What a command writes in a shard's place, in one Kafka transaction.
 
     Attributes:
-        progress: progress records, if it concerns readers. The last one counts the events.
-        headers: of the first progress record.
-        events: of data topics that exist.
+        progress: a progress record, if it concerns readers.
+        headers: of the progress record.
     """
 
     checkpoints: Checkpoints
-    progress: tuple[Progress, ...] = ()
+    progress: Progress | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
-    events: tuple[EncodedRows, ...] = ()
 
 
 def rewrite_own_record(
@@ -69,37 +61,14 @@ def rewrite_own_record(
             wanted = change(stored, stored.database)
             records, names = FixedRecords(topics), topics.names
             producer.begin()
-            partitions = _sent(config, topics, producer, wanted.events)
             producer.produce(names.offsets, records.checkpoints(wanted.checkpoints), {})
-            for number, progress in enumerate(wanted.progress):
-                counts = partitions if progress is wanted.progress[-1] else []
-                value = records.progress(replace(progress, partitions=counts).to_record())
-                headers = wanted.headers if number == 0 else None
-                producer.produce(names.progress, [(None, value, topics.partition)], {}, headers)
+            if wanted.progress is not None:
+                message = (None, records.progress(wanted.progress.to_record()), topics.partition)
+                producer.produce(names.progress, [message], {}, wanted.headers)
             producer.commit()
     finally:
         producer.close()
     return stored
-
-
-def _sent(
-    config: PublisherConfig,
-    topics: DatabaseTopics,
-    producer: TransactionalProducer,
-    events: Iterable[EncodedRows],
-) -> list[PartitionProgress]:
-    """Send events, wait until they are delivered, and return the entries that count them."""
-    admin = TopicAdmin(topics.kafka, None, config.kafka.start_timeout_s)
-    sent = Sent(topics.names.dead_letters)
-    for rows in events:
-        count = admin.partitions(rows.topic)
-        if count is None:
-            raise DeliveryRejected(f"topic {rows.topic}, which held events, does not exist")
-        encoded, partitions = as_written(rows, count, config.kafka.partitioner)
-        sent.send(producer, encoded, partitions, tombstones=config.tombstones)
-    if sent.rows:
-        producer.flush(sent.failure)
-    return sent.ledger.progress()
 
 
 def own_key(topics: DatabaseTopics) -> CheckpointKey:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 import structlog
 
-from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
+from tailrace_publisher.checkpoint.published import newest_published, others_published
+from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.checks.database_spelling import check_spelling
 from tailrace_publisher.daemon.shards.agreed_map import check_map
 from tailrace_publisher.daemon.shards.own_record import end_older_publisher
 from tailrace_publisher.daemon.start.carried_state import CarriedState
-from tailrace_publisher.daemon.start.lost_checkpoint import state_without_checkpoint
+from tailrace_publisher.daemon.start.lost_checkpoint import is_whole, state_without_checkpoint
 from tailrace_publisher.daemon.start.read_mode import apply_read_mode
 from tailrace_publisher.daemon.start.start import apply_start_position, log_ignored_start
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
@@ -27,6 +31,9 @@ from tailrace_publisher.source.log.queries import is_read_only, max_lsn
 from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
+
+_FEW: Final = 100
+"""Offsets of the progress topic that a start reads at once: its newest record is among the last."""
 
 
 def opened_state(
@@ -50,21 +57,27 @@ def opened_state(
         carried.doubt_registry()
         if stored.database is not None:
             carried.stopped.doubt_gaps()
+    published = newest_published(topics, block=_FEW)
     identity = visible_identity(control)
     newest = max_lsn(control)
     state = PublisherState.restore(topics.server, topics.database, identity, stored)
-    check_spelling(control, topics.database, None if state else stored.others)
-    _check_alone(topics, stored)
-    if state is None or stored.database is None:
+    others = set(stored.others)
+    if stored.database is None and published is None:
+        others |= others_published(topics, block=_FEW)
+    check_spelling(control, topics.database, None if state else others)
+    _check_alone(topics, others, is_first=stored.database is None)
+    if state is None or stored.database is None or not is_whole(stored, published):
         try:
             state = state_without_checkpoint(
                 topics,
+                stored,
+                published,
                 identity,
                 newest or Lsn.ZERO,
                 is_secondary=is_read_only(control),
             )
         except CheckpointLost as error:
-            if read_checkpoints(topics).database is None:
+            if read_checkpoints(topics).database == stored.database:
                 raise
             raise PublisherReplaced(
                 f"another publisher of database {topics.database} with the same prefix started"
@@ -105,16 +118,16 @@ def _check_continues(
         _log.info("database_moved", database=state.database, was=str(known), found=str(found))
 
 
-def _check_alone(topics: DatabaseTopics, stored: Stored) -> None:
+def _check_alone(topics: DatabaseTopics, found: Collection[str], *, is_first: bool) -> None:
     """Refuse a first start alongside another database: both would write one progress partition.
 
     Raises:
         ConfigError: another database of the server is published under the prefix.
     """
-    if not stored.others:
+    if not found:
         return
-    prefix, others = topics.names.prefix, ", ".join(sorted(stored.others))
-    if stored.database is None:
+    prefix, others = topics.names.prefix, ", ".join(sorted(found))
+    if is_first:
         raise ConfigError(
             [
                 f"prefix: database {others} is published under prefix {prefix}. LSNs of two"
@@ -125,7 +138,7 @@ def _check_alone(topics: DatabaseTopics, stored: Stored) -> None:
     _log.warning(
         "prefix_shared",
         prefix=prefix,
-        others=sorted(stored.others),
+        others=sorted(found),
         effect="progress records of several databases are in one partition: no sink can read them",
         fix="publish each database under a prefix of its own",
     )

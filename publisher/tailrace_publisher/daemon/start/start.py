@@ -19,7 +19,7 @@ from tailrace_publisher.errors import ConfigError, StartRefused
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.start import StartConfig
 from tailrace_publisher.ports import Connection, KafkaAccess
-from tailrace_publisher.source.catalog.instances import by_table
+from tailrace_publisher.source.catalog.table_instances import by_table
 from tailrace_publisher.source.log.start_lsn import at_server, map_time
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName

@@ -200,7 +200,8 @@ class PublisherBoard(StatusBoard):
         rows = self._runtime.metrics.rows_by_topic()
         missing = self._stopped.missing()
         found = []
-        for name, record in state.records().items():
+        never_published = dict.fromkeys(missing, TableRecord())
+        for name, record in (never_published | state.records()).items():
             if record.state is TableState.MISSING and name not in missing:
                 continue
             found.append(self._table(name, record, rows, missing.get(name)))

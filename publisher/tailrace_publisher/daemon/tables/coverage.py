@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED, TableState
-from tailrace_publisher.source.catalog.instances import choose_instance
+from tailrace_publisher.source.catalog.added_columns import CAPTURES_ALL, Uncaptured
 from tailrace_publisher.source.catalog.next_instance import lacks_change
+from tailrace_publisher.source.catalog.table_instances import TableInstances, choose_instance
 from tailrace_publisher.source.catalog.versions import version_at
 from tailrace_publisher.source.log.loss import check_position_held
 from tailrace_schemas.events.envelope import TableSchema
@@ -27,7 +28,7 @@ class PublishedTable:
     """A table with everything that its rows need.
 
     Attributes:
-        instances: its capture instances, oldest first.
+        instances: its capture instances, ordered by ``covers``.
         versions: schema versions of each recognised capture instance, oldest first; empty while
             nothing is read.
         covers: for each recognised capture instance the LSN from which on it holds the table's
@@ -35,16 +36,21 @@ class PublishedTable:
         object_ids: object ids of the instances' change tables at the last refresh. An instance that
             was disabled and created again under the same name has another id.
         is_stop_reported: whether the stop of the table was reported.
-        added: columns that the newest instance lacks because they were added after it.
+        uncaptured: columns that the newest instance lacks.
     """
 
     name: TableName
-    instances: list[CaptureInstance]
+    instances: TableInstances
     versions: dict[str, tuple[TableSchema, ...]] = field(default_factory=dict)
     covers: dict[str, Lsn] = field(default_factory=dict)
     object_ids: dict[str, int] = field(default_factory=dict)
     is_stop_reported: bool = False
-    added: Sequence[str] = ()
+    uncaptured: Uncaptured = CAPTURES_ALL
+
+    @property
+    def added(self) -> Sequence[str]:
+        """Columns that the newest instance lacks because they were added after it."""
+        return self.uncaptured.added
 
     @property
     def recognised(self) -> dict[str, Lsn]:
@@ -89,42 +95,56 @@ def reading_of(table: PublishedTable, lsn: Lsn) -> Reading | None:
     return Reading(table, instance, schema, covers[instance.name])
 
 
-def covers_of(table: PublishedTable, record: TableRecord, published: Lsn) -> dict[str, Lsn]:
+def covers_of(
+    table: PublishedTable, record: TableRecord, published: Lsn, reached: Lsn
+) -> dict[str, Lsn]:
     """Return from which LSN on each recognised instance of a table holds its changes.
 
     The instance that the table started with holds them from ``covers_from``, whatever its low
     watermark is, as long as cleanup deleted only published changes. If it lacks more than that,
-    somebody may have created it again under the same name. Then its own low watermark counts.
+    somebody may have created it again under the same name. Then its own low watermark counts. It
+    also counts while nothing is published of a table: the stored one may be of a primary whose last
+    commits were lost, and ahead of what the new primary will write for a long time.
 
     Args:
         table: as of the last refresh, with the instances found now.
         published: last LSN up to which all changes are published.
+        reached: commit LSN of the transaction of which a part is published, if there is one.
     """
     recreated = table.recreated_instances()
     covers = {
         name: low if name in recreated else table.covers.get(name, low)
         for name, low in table.recognised.items()
     }
-    if record.covers_from is not None and record.instances:
+    known = record.covers_from
+    if known is not None and record.instances and not _may_start(record, known, reached):
         first = record.instances[0]
-        place = max(published, record.covers_from)
+        place = max(published, known)
         if (
             first in covers
             and first not in recreated
             and table.recognised[first] <= place.increment()
         ):
-            covers[first] = record.covers_from
+            covers[first] = known
     return covers
 
 
+def _may_start(record: TableRecord, covers_from: Lsn, reached: Lsn) -> bool:
+    """Return whether none of a table's changes was published, nor a part of a transaction."""
+    return record.state is TableState.PENDING and covers_from > reached
+
+
 def still_covered(
-    table: PublishedTable, record: TableRecord, covers: Mapping[str, Lsn], published: Lsn
+    table: PublishedTable,
+    record: TableRecord,
+    covers: Mapping[str, Lsn],
+    published: Lsn,
+    reached: Lsn,
 ) -> TableRecord:
     """Return the record of a published table with the instances that hold its changes now.
 
     Args:
-        covers: as :func:`covers_of` returns it.
-        published: last LSN up to which all changes are published.
+        covers: as :func:`covers_of` returns it, for the same LSNs.
 
     Raises:
         PositionExpired: no instance holds the next changes; the one that held them was disabled.
@@ -134,11 +154,11 @@ def still_covered(
         return fresh_record(record, covers)
     recreated = table.recreated_instances()
     gone = [name for name in record.instances if name in recreated or name not in covers]
-    may_start = record.state is TableState.PENDING
+    may_start = _may_start(record, known, reached)  # else what follows in a part may be lost
     check_position_held(published, known, covers, gone, may_start=may_start)
     if not covers:
         return record
-    if may_start and known > published:
+    if may_start:
         known = min(covers.values())
     return replace(record, covers_from=known, instances=_oldest_first(covers))
 
@@ -171,17 +191,15 @@ def covers_from_start(covers: Mapping[str, Lsn], start: Lsn) -> dict[str, Lsn] |
     return {**covers, first: min(covers[first], start.decrement())}
 
 
-def kept_instances(
-    instances: Sequence[CaptureInstance], record: TableRecord
-) -> list[CaptureInstance]:
+def kept_instances(instances: TableInstances, record: TableRecord) -> TableInstances:
     """Return the instances that are read if newer ones are ignored.
 
     Args:
-        instances: all of a table, oldest first.
+        instances: all of a table.
         record: names those that were read so far.
     """
-    known = [instance for instance in instances if instance.name in record.instances]
-    return known or list(instances)
+    known = TableInstances.of(i for i in instances if i.name in record.instances)
+    return known or instances
 
 
 def change_of(
@@ -192,15 +210,16 @@ def change_of(
     Args:
         type_changes: LSNs of DDL that changed a captured column's type, of its newest instance.
     """
-    newest = table.instances[-1]
+    newest = table.instances.newest
     change = lacks_change(newest, table.added)
     if change or record.state not in PUBLISHED or not record.instances:
         return change or None
     if not any(instance.name in record.instances for instance in table.instances):
         return f"capture instance {newest.name} replaced {', '.join(record.instances)}"
-    columns = [[(c.column_id, c.name) for c in i.columns] for i in table.instances]
-    if columns[0] != columns[-1]:
-        return f"capture instance {newest.name} has other columns than {table.instances[0].name}"
+    oldest = table.instances.oldest
+    columns, before = ([(c.column_id, c.name) for c in i.columns] for i in (newest, oldest))
+    if columns != before:
+        return f"capture instance {newest.name} has other columns than {oldest.name}"
     known = max(record.schema_lsn or Lsn.MAX, record.snapshot_fence or Lsn.ZERO)
     if any(lsn > known for lsn in type_changes):
         return "a column has another type"
@@ -213,8 +232,5 @@ def oldest_of(covers: Mapping[str, Lsn]) -> str:
 
 
 def _oldest_first(covers: Mapping[str, Lsn]) -> tuple[str, ...]:
-    """Return names of instances in the order in which they started to hold the table's changes.
-
-    Their creation dates do not give this order: they are local times, and clocks are set back.
-    """
+    """Return names of instances in the order in which they started to hold the table's changes."""
     return tuple(sorted(covers, key=lambda name: covers[name]))

@@ -28,7 +28,7 @@ class Patch:
     Attributes:
         columns: names of the columns that the former instance lacks.
         after: the hand-over: later changes have the columns.
-        is_whole: whether NULL is news, too, because a former column had the name.
+        is_whole: whether NULL is news, too, because a column of that name was published before.
     """
 
     columns: tuple[str, ...]
@@ -79,7 +79,12 @@ class Patch:
         return " OR ".join(wanted) or _NO_ROW
 
 
-def patch_of(former: Iterable[tuple[int, str]], newer: CaptureInstance, after: Lsn) -> Patch | None:
+def patch_of(
+    former: Iterable[tuple[int, str]],
+    newer: CaptureInstance,
+    after: Lsn,
+    published: Iterable[TableSchema] = (),
+) -> Patch | None:
     """Return what a hand-over leaves out; None if the newer instance gains no column.
 
     A computed column is NULL in every change table, and in snapshots.
@@ -87,6 +92,8 @@ def patch_of(former: Iterable[tuple[int, str]], newer: CaptureInstance, after: L
     Args:
         former: id and name of the columns that were captured before.
         after: LSN from which on the newer instance holds the changes.
+        published: versions from before the hand-over. An instance before the former one may have
+            had the column, and nobody knows which rows were set to NULL since.
     """
     known = dict(former)
     gained = [
@@ -97,7 +104,8 @@ def patch_of(former: Iterable[tuple[int, str]], newer: CaptureInstance, after: L
     if not gained:
         return None
     names = tuple(column.name for column in gained)
-    return Patch(names, after, is_whole=not set(known.values()).isdisjoint(names))
+    had = {*known.values(), *(column.name for version in published for column in version.columns)}
+    return Patch(names, after, is_whole=not had.isdisjoint(names))
 
 
 def columns_before(

@@ -33,12 +33,13 @@ def patches_due(
             continue
         if position <= patch.after:
             continue
-        if not (table.instances[-1].identity and table.instances[-1].key):
+        newest = table.instances.newest
+        if not (newest.identity and newest.key):
             _log.warning(
                 "patch_impossible",
                 table=str(name),
                 columns=patch.columns,
-                reason="it has no key",
+                reason="it has no key that distinguishes its rows",
                 effect="rows lack the values that these columns got before the hand-over",
                 fix="take a new snapshot of it",
             )

@@ -20,6 +20,7 @@ from tailrace_publisher.deliver.delivery import Checkpoints
 from tailrace_publisher.errors import CheckpointError
 from tailrace_publisher.source.log.commit_times import CommitTime
 from tailrace_publisher.source.log.identity import DatabaseIdentity
+from tailrace_publisher.source.log.proven_source import PublishedHistory
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
@@ -159,6 +160,11 @@ class PublisherState(TableRecords):
     def published_lsn(self) -> Lsn:
         """Last LSN up to which all changes are published."""
         return first_lsn_after(self.position).decrement()
+
+    @property
+    def history(self) -> PublishedHistory | None:
+        """What proves that a database holds what was published; None before its first commit."""
+        return PublishedHistory.of(self.database, self.identity, self.commit)
 
     def holds_events(self, table: TableName, instances: Iterable[str]) -> bool:
         """Return whether a topic holds the table's events, by its record or its instances'."""

@@ -145,8 +145,7 @@ class Renames:
         record, now = self._state.of(gone), self.present_name(gone, captured)
         if now is not None:
             return reason_of(TableRenamed(gone, now))
-        is_lost = record.state is TableState.LOST
-        return record.stopped_reason if is_lost else record.given_up_reason
+        return record.stopped_reason if record.state is TableState.LOST else None
 
     def keep_old_name(self, name: TableName, captured: Iterable[CaptureInstance]) -> bool:
         """Keep the record of a renamed table under its old name, as a stopped one.

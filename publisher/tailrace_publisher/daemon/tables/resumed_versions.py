@@ -89,7 +89,7 @@ class ResumedVersions:
     ) -> TableSchema | None:
         if record.schema_fingerprint is None or self._registered.is_known(table.name):
             return None
-        newest = table.instances[-1]
+        newest = table.instances.newest
         changes = ddl.get(newest.object_id, ())
         with suppress(ColumnsRefused):  # the refresh of the table raises it again
             return resumed_version(table, record, self._columns_of(newest), changes)
@@ -125,7 +125,7 @@ def resumed_version(
     Returns:
         None if the registry must be queried.
     """
-    newest, lsn = table.instances[-1], record.schema_lsn
+    newest, lsn = table.instances.newest, record.schema_lsn
     if (
         lsn is None
         or record.schema_fingerprint is None

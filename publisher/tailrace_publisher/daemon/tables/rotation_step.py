@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.coverage import PublishedTable
-from tailrace_publisher.source.catalog.next_instance import lacks_change, succeeds
+from tailrace_publisher.source.catalog.added_columns import Uncaptured
+from tailrace_publisher.source.catalog.next_instance import lacks_change, next_name, succeeds
 from tailrace_schemas.position.lsn import Lsn
 
 
@@ -21,7 +22,7 @@ class Create:
 
     Attributes:
         present: the table's only instance.
-        added: columns that it lacks.
+        added: columns that the second one captures in addition.
         change: how the table's columns differ from it, for the log.
     """
 
@@ -65,10 +66,13 @@ def next_step(table: PublishedTable, closed_lsn: Lsn, in_lakes: Lsn | None = Non
             after a crash reads from there, so only what is at or before it is not needed any more.
         in_lakes: LSN up to which all lakes have everything; None if no lake is waited for.
     """
-    newest = table.instances[-1]
-    change = lacks_change(newest, table.added)
+    newest, lacks = table.instances.newest, table.uncaptured
+    change = lacks_change(newest, lacks.added)
     if len(table.instances) == 1:
-        return Create(newest, table.added, change) if change else None
+        unclear = _unclear(newest, lacks)
+        if change and unclear:
+            return Wait(f"{change}, but {unclear}")
+        return Create(newest, lacks.asked_for, change) if change else None
     pair = _pair(table.instances)
     if pair is None:
         names = " and ".join(instance.name for instance in table.instances)
@@ -89,6 +93,26 @@ def next_step(table: PublishedTable, closed_lsn: Lsn, in_lakes: Lsn | None = Non
     if in_lakes is not None and in_lakes < table.covers[newer.name]:
         return Wait(f"a lake (lakes) lacks changes up to the start of {newer.name}")
     return Drop(older, newer)
+
+
+def _unclear(present: CaptureInstance, lacks: Uncaptured) -> str | None:
+    """Return why it is not known which columns the next instance may capture; None if it is.
+
+    An instance that left columns out has a column list, and only its author knows whether new
+    columns belong to it. For a dropped column the list is copied. The exception is a list that left
+    out a column which is gone: nothing about the next instance would show that name.
+    """
+    there = present.not_captured.values()
+    is_shown_again = all(name in there for name in lacks.left_out)
+    if not lacks.left_out or (is_shown_again and not lacks.added):
+        return None
+    table = present.source_table
+    return (
+        f"{present.name} has a column list, which left out {', '.join(lacks.left_out)}, so no new"
+        " column is captured without being asked for. Fix: create the next instance yourself, with"
+        f" the columns that may be published: tailrace enable {table.schema}.{table.table}"
+        f" --capture-instance {next_name(present.name, ())} --column <name> ..."
+    )
 
 
 def _pair(instances: Sequence[CaptureInstance]) -> tuple[CaptureInstance, CaptureInstance] | None:

@@ -20,7 +20,6 @@ import structlog
 from tailrace_publisher.daemon.checks.table_problems import TableProblem
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.errors import (
-    CaptureGivenUp,
     PreflightError,
     PublisherError,
     StillStopped,
@@ -38,13 +37,13 @@ _EFFECT: Final = "the other tables continue; this one is not part of the lake's 
 
 _CHECKED_AT_START: Final = frozenset(
     {
-        *("PreflightError", "PermissionMissing", "ColumnsRefused", "CaptureGivenUp"),
+        *("PreflightError", "PermissionMissing", "ColumnsRefused"),
         *("SchemaRefused", "UnsupportedType", "DeliveryRejected", "TopicCompacted"),
+        "ValuesHidden",
     }
 )
 """Errors whose cause each start checks before it adds a table: if it adds the table, the cause is
-fixed. A table that the log's valve gave up has no capture instance, unless somebody has captured it
-again, or the publisher ended before it disabled the instance."""
+fixed."""
 
 _GAPS: Final = frozenset({"PositionExpired", "RowsSwitched", "ValuesConverted"})
 """Errors of a table that lacks changes, which a new snapshot repairs."""
@@ -102,7 +101,7 @@ class StoppedTables:
         if table in self._missing:
             return
         self._missing[table] = reason
-        self._show(table, reason)
+        self._show(table, is_stopped=True)
         self._metrics.failed("Missing", reason, str(table))
         _log.error(
             "table_stopped",
@@ -122,8 +121,7 @@ class StoppedTables:
         """Note that a table is captured, in case it was missing."""
         if table in self._missing:
             del self._missing[table]
-            self._forget_given_up(table)
-            self._show(table, None)
+            self._show(table, is_stopped=False)
 
     def missing(self) -> dict[TableName, str]:
         """Return missing or uncaptured tables with the reason; safe to call from another thread."""
@@ -143,16 +141,7 @@ class StoppedTables:
         gaps = [table for table, error in self._errors.items() if _kind(error) in _GAPS]
         for table in gaps:
             del self._errors[table]
-            self._show(table, None)
-
-    def start_session(self) -> None:
-        """Forget giving-ups: if the catalog still shows a table's instances, it restarts."""
-        for table in list(self._errors):
-            self._forget_given_up(table)
-
-    def _forget_given_up(self, table: TableName) -> None:
-        if isinstance(self._errors.get(table), CaptureGivenUp):
-            del self._errors[table]
+            self._show(table, is_stopped=False)
 
     def is_asked_for(self, table: TableName) -> bool:
         """Return whether an operator requested the table, whatever stopped it."""
@@ -203,7 +192,7 @@ class StoppedTables:
             fix=f"fix the cause, then {fix}"
             + (", or restart the publisher" if kind in _CHECKED_AT_START else ""),
         )
-        self._show(table, reason_of(error))
+        self._show(table, is_stopped=True)
 
     def report_restart(self, table: TableName, published: Lsn, state: TableState) -> None:
         """Report that a table restarts, and forget what stopped it.
@@ -222,26 +211,20 @@ class StoppedTables:
             state=state.value,
             reason=None if error is None else str(error),
         )
-        self._show(table, None)
+        self._show(table, is_stopped=False)
 
-    def _show(self, table: TableName, reason: str | None) -> None:
-        """Set the metrics of a table; without a reason it is not stopped."""
-        self._metrics.stopped_tables.labels(table=str(table)).set(reason is not None)
-        is_given_up = StillStopped(reason).is_by(CaptureGivenUp)
-        self._metrics.given_up.labels(table=str(table)).set(is_given_up)
+    def _show(self, table: TableName, *, is_stopped: bool) -> None:
+        self._metrics.stopped_tables.labels(table=str(table)).set(is_stopped)
 
     def failure(self, tables: Iterable[TableName]) -> PublisherError | None:
         """Return the first table's error to end with; for tables that are all stopped.
 
-        None if all of them were stopped before this start, or by the log's valve: then the
-        publisher waits for a signal.
+        None if all of them were stopped before this start: then the publisher waits for a signal.
         """
         failed = [
             name
             for name in tables
-            if not isinstance(
-                self._errors.get(name, StillStopped(None)), StillStopped | CaptureGivenUp
-            )
+            if not isinstance(self._errors.get(name, StillStopped(None)), StillStopped)
         ]
         if not failed:
             if not self._waits:

@@ -108,7 +108,7 @@ class Switches:
             name, record = table.name, self._state.of(table.name)
             if record.state not in PUBLISHED:
                 continue
-            now = found.get(table.instances[-1].source_object_id)
+            now = found.get(table.instances.newest.source_object_id)
             if now is None:
                 continue  # no instance captures it at the moment: its record stays as it is
             if record.partitions is not None and record.knows_partitions:

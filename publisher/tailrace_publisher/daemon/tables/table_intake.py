@@ -8,7 +8,6 @@ from typing import Final
 
 import structlog
 
-from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.coverage import PublishedTable, kept_instances
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.registered import RegisteredVersions
@@ -17,12 +16,19 @@ from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableEvent, TableState
 from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.daemon.tables.table_update import TableUpdate, log_unused
-from tailrace_publisher.errors import CaptureGivenUp, PublisherError, TableFailed, TableRenamed
+from tailrace_publisher.errors import (
+    PublisherError,
+    TableFailed,
+    TableRenamed,
+    ValuesHidden,
+)
 from tailrace_publisher.errors.one_table import of_one_table
 from tailrace_publisher.options.tables import SchemaChange
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.catalog.catalog_state import CatalogState
-from tailrace_publisher.source.catalog.instances import Catalog, by_table
+from tailrace_publisher.source.catalog.hidden_data import HiddenData
+from tailrace_publisher.source.catalog.instances import Catalog
+from tailrace_publisher.source.catalog.table_instances import TableInstances, by_table
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
@@ -91,6 +97,14 @@ class TableIntake:
         self.refresh()
         return self.tables.get(table.name, table)
 
+    def rows_refusal(self, table: PublishedTable, hidden: HiddenData | None = None) -> str | None:
+        """Return why a table's rows may not be read, see :meth:`TableUpdate.check_rows`."""
+        try:
+            self._update.check_rows(table, hidden)
+        except ValuesHidden as error:
+            return str(error)
+        return None
+
     def note(self, errors: Mapping[TableName, Exception]) -> None:
         """Note errors of tables; the next refresh acts on them."""
         for table, error in errors.items():
@@ -139,7 +153,7 @@ class TableIntake:
             return self._stopped.failure(self.tables)
         return None
 
-    def _read_of(self, name: TableName, instances: list[CaptureInstance]) -> list[CaptureInstance]:
+    def _read_of(self, name: TableName, instances: TableInstances) -> TableInstances:
         """Return the instances that the configuration lets be read."""
         if self._config.tables.schema_change_of(name) is not SchemaChange.IGNORE:
             return instances
@@ -150,7 +164,7 @@ class TableIntake:
         for name in [name for name in self.tables if name not in captured]:
             now = self._renames.present_name(name, catalog.instances)
             reason = _NOT_CAPTURED if now is None else f"it is called {now} now"
-            self._stopped.miss(name, self._state.of(name).given_up_reason or reason)
+            self._stopped.miss(name, reason)
             del self.tables[name]
         self._stopped.miss_all_but(captured)
 
@@ -173,8 +187,8 @@ class TableIntake:
                 self._state.happened(name, TableEvent.GONE)
                 continue
             renamed = self._renames.stored_reason(name, catalog.instances)
-            if is_selected and (renamed is None or record.given_up_reason):
-                self._stopped.miss(name, renamed or _NOT_CAPTURED)
+            if is_selected and renamed is None:
+                self._stopped.miss(name, _NOT_CAPTURED)
             lost = TableRecord(
                 record.state,
                 record.covers_from,
@@ -227,8 +241,7 @@ class TableIntake:
             TableFailed: the error, if it ends the publisher or was noted before.
         """
         is_new = self._stopped.add(error.table, error.cause)
-        is_expected = is_new or isinstance(error.cause, CaptureGivenUp)  # of a stopped one, too
-        if self._stopped.ends_all(error.cause) or not is_expected:
+        if self._stopped.ends_all(error.cause) or not is_new:
             raise error
         return self._stopped.restarts_after(error.cause)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tailrace_publisher.daemon.tables.patch import Patch
 from tailrace_publisher.daemon.tables.table_state import TableState
-from tailrace_publisher.errors import CaptureGivenUp, StillStopped
+from tailrace_publisher.snapshot.lost_rows import LostRows
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import TableCheckpoint
@@ -72,7 +72,7 @@ class TableRecord:
     partitions: str | None = None
     topic_partitions: int | None = None
     patch: Patch | None = None
-    repair: RowKeys | None = None
+    repair: RowKeys | LostRows | None = None
 
     @property
     def is_patched(self) -> bool:
@@ -81,10 +81,9 @@ class TableRecord:
         return is_read and self.snapshot_where is None and self.repair is None
 
     @property
-    def given_up_reason(self) -> str | None:
-        """Its reason, if the valve of the log gave up its capture (source.log_valve)."""
-        is_given_up = StillStopped(self.stopped_reason).is_by(CaptureGivenUp)
-        return self.stopped_reason if is_given_up else None
+    def repairs_lost_rows(self) -> bool:
+        """Whether rows are being read that may be of a lost history, so that it is not whole."""
+        return isinstance(self.repair, LostRows)
 
     @property
     def knows_partitions(self) -> bool:
@@ -146,7 +145,7 @@ class TableRecord:
             partitions=record.partitions,
             topic_partitions=record.topic_partitions,
             patch=None if record.patch is None else Patch.read(record.patch),
-            repair=None if record.repair is None else RowKeys.read(json.loads(record.repair)),
+            repair=None if record.repair is None else _repair_of(record.repair),
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -173,6 +172,16 @@ class TableRecord:
             patch=None if self.patch is None else self.patch.write(),
             repair=None if self.repair is None else json.dumps(self.repair.fields()),
         )
+
+
+def _repair_of(text: str) -> RowKeys | LostRows:
+    """Read the rows of a repair.
+
+    Raises:
+        ValueError: they have another form.
+    """
+    found = json.loads(text)
+    return LostRows.read(found) if "topic" in found else RowKeys.read(found)
 
 
 class OlderInstances:

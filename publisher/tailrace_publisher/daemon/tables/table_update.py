@@ -10,6 +10,7 @@ import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
+from tailrace_publisher.daemon.checks.protected_rows import check_readable
 from tailrace_publisher.daemon.tables.coverage import (
     PublishedTable,
     change_of,
@@ -31,9 +32,16 @@ from tailrace_publisher.daemon.tables.table_topics import TableTopics
 from tailrace_publisher.encode.columns.value_hash import rules_of
 from tailrace_publisher.errors import PositionExpired, SchemaChanged, ValuesConverted
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_publisher.options.tables import SchemaChange
+from tailrace_publisher.options.tables import PatchedTables, SchemaChange
+from tailrace_publisher.source.catalog.added_columns import CAPTURES_ALL
 from tailrace_publisher.source.catalog.conversions import changing_conversions
+from tailrace_publisher.source.catalog.hidden_data import (
+    NOTHING_HIDDEN,
+    HiddenData,
+    check_rows_visible,
+)
 from tailrace_publisher.source.catalog.instances import Catalog
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_publisher.source.catalog.versions import current_columns, timeline, versions_of
 from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
@@ -67,6 +75,7 @@ class TableUpdate:
         self._state = state
         self._rules = rules_of(config.columns)
         self._present: set[str] = set()
+        self._hidden = NOTHING_HIDDEN
         self._columns: dict[int, tuple[object, tuple[SchemaColumn, ...]]] = {}
         self._known_versions = ResumedVersions(versions, self._columns_of)
 
@@ -81,6 +90,7 @@ class TableUpdate:
         running = [t for t in tables if self._stopped.error_of(t.name) is None]
         self._known_versions.look(running, self._state, catalog.ddl)
         self._present = {i.name for table in tables for i in table.instances}
+        self._hidden = catalog.hidden
 
     def update(self, table: PublishedTable, catalog: Catalog) -> None:
         """Move a table to its next state, and make its versions.
@@ -88,10 +98,15 @@ class TableUpdate:
         Raises:
             PublisherError: it cannot be published.
         """
-        table.added = catalog.added.get(table.instances[-1].object_id, ())
         registered = self._known_versions.of(table)
         self._state.adopt(table.name, self._names_of(table, registered))
-        record = self._state.of(table.name)
+        record, covers = self._state.of(table.name), table.recognised
+        published, reached = self._state.published_lsn, self._state.position.commit_lsn
+        if record.state in PUBLISHED:
+            covers = covers_of(table, record, published, reached)
+        table.instances = TableInstances.of(table.instances, covers)
+        newest = table.instances.newest
+        table.uncaptured = catalog.uncaptured.get(newest.object_id, CAPTURES_ALL)
         if record.state is TableState.STOPPED:
             has_name_again = self._renames.is_same(table.name, table.instances)
             self._stopped.check_may_restart(
@@ -100,14 +115,14 @@ class TableUpdate:
         if any(instance.key for instance in table.instances):  # without one, it is partition 0
             self._topics.check_partitions(table.name, record.topic_partitions)
         if self._config.tables.schema_change_of(table.name) is SchemaChange.FAIL:
-            types = catalog.ddl.get(table.instances[-1].object_id, ())
+            types = catalog.ddl.get(newest.object_id, ())
             change = change_of(table, record, types)
             if change is not None:
                 raise SchemaChanged(table.name, change)
-        covers = table.recognised
+        for instance in table.instances:
+            check_readable(catalog.hidden, instance, self._columns_of(instance))
         if record.state in PUBLISHED:
-            covers = covers_of(table, record, self._state.published_lsn)
-            after = still_covered(table, record, covers, self._state.published_lsn)
+            after = still_covered(table, record, covers, published, reached)
             after = self._with_patch(table, after, registered)
             self._log_instances(table, record, after)
             self._state.store(table.name, self.with_source(table, after))
@@ -121,6 +136,19 @@ class TableUpdate:
             return
         self._set_versions(table, catalog, registered)
 
+    def check_rows(self, table: PublishedTable, hidden: HiddenData | None = None) -> None:
+        """Check that a table's rows may be read as they are.
+
+        Args:
+            hidden: what is hidden now; None for what the last refresh showed.
+
+        Raises:
+            ValuesHidden: they may not; its changes are not concerned.
+        """
+        newest = table.instances.newest
+        names = [column.name for column in self._columns_of(newest)]
+        check_rows_visible(hidden or self._hidden, newest, names)
+
     def _with_patch(
         self, table: PublishedTable, known: TableRecord, registered: list[TableSchema]
     ) -> TableRecord:
@@ -132,12 +160,16 @@ class TableUpdate:
         before, names = self._state.of(table.name).instances, known.instances
         recreated = table.recreated_instances()
         former = [name for name in before or names[:-1] if name not in recreated]
-        if not names or names[-1] in former or not self._config.tables.patches(table.name):
+        if not names or names[-1] in former or self._config.tables.patch is PatchedTables.NONE:
             return known
         newer = next(i for i in table.instances if i.name == names[-1])
-        start = max(table.recognised[newer.name], self._state.published_lsn)
+        begins = table.recognised[newer.name]
+        start = max(begins, self._state.published_lsn)
         columns = columns_before(former, table.instances, registered)
-        patch = None if columns is None else patch_of(columns, newer, start)
+        published = {column.column_id for column in self._columns_of(newer)}
+        newer = replace(newer, columns=tuple(c for c in newer.columns if c.column_id in published))
+        earlier = [version for version in registered if version.schema_lsn < begins]
+        patch = None if columns is None else patch_of(columns, newer, start, earlier)
         if patch is None:
             return known
         return replace(known, patch=known.patch.joined(patch) if known.patch else patch)
@@ -173,6 +205,7 @@ class TableUpdate:
 
         Raises:
             PositionExpired: cleanup has passed the LSN to start at.
+            ValuesHidden: it needs a snapshot, and the login does not see its rows as they are.
         """
         is_new = record.state is TableState.FOUND
         start, options = self._state.start_lsn, self._config.snapshot
@@ -182,6 +215,8 @@ class TableUpdate:
             if held is None and not options.fills_gaps:
                 raise PositionExpired(oldest_of(covers), start, min(covers.values()))
             wanted, covers = held is None, held or covers
+        if wanted:
+            self.check_rows(table)
         event = TableEvent.SNAPSHOT_WANTED if wanted else TableEvent.CHANGES_WANTED
         known = self.with_source(table, fresh_record(record, covers))
         if self._state.published_lsn < max(covers.values()):  # else the newest alone is read
@@ -200,7 +235,7 @@ class TableUpdate:
         """Return a record with what later checks of renames and partition counts need."""
         return replace(
             record,
-            source_object_id=table.instances[-1].source_object_id,
+            source_object_id=table.instances.newest.source_object_id,
             topic_partitions=self._topics.partitions(table.name),
         )
 

@@ -25,9 +25,11 @@ from tailrace_publisher.daemon.tables.table_state import (
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.errors import PositionExpired, PublisherError, StillStopped, TableFailed
 from tailrace_publisher.options.sql_condition import shape_of
+from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.snapshot.progress import SnapshotProgress, SnapshotState
 from tailrace_publisher.source.catalog.catalog_state import CatalogState
+from tailrace_publisher.source.catalog.hidden_data import hidden_data
 from tailrace_publisher.source.log.loss import check_not_expired
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
@@ -115,14 +117,26 @@ class PublishedTables:
         return self._intake.tables.get(table)
 
     @property
-    def elsewhere(self) -> frozenset[TableName]:
-        """Tables that other shards publish."""
-        return frozenset(self._intake.elsewhere)
-
-    @property
     def are_all_elsewhere(self) -> bool:
         """Whether other shards publish everything that is captured and selected."""
         return not self._intake.tables and bool(self._intake.elsewhere)
+
+    def rows_refusal(
+        self, table: PublishedTable, connection: Connection | None = None
+    ) -> str | None:
+        """Return why a table's rows may not be read as they are; None if they may.
+
+        Args:
+            connection: queries what is hidden now; None for what the last refresh showed.
+
+        Raises:
+            SourceError: the server did not answer.
+        """
+        hidden = None
+        if connection is not None:
+            exempt = self._snapshot.exempt_policies
+            hidden = hidden_data(connection, exempt, table.instances.newest)
+        return self._intake.rows_refusal(table, hidden)
 
     def resnapshot(self, table: PublishedTable) -> None:
         """Take a new snapshot of a table, running or stopped.
@@ -172,10 +186,17 @@ class PublishedTables:
             )
 
     def stop_partial_snapshot(self, table: TableName) -> bool:
-        """End a partial snapshot, a patch or a repair; return whether there was one."""
+        """End a partial snapshot, a patch or a repair; return whether there was one.
+
+        Without a repair of lost rows the table is not whole, so a snapshot takes its place.
+        """
         record = self._state.of(table)
         if record.state is not TableState.REREADING:
             return False
+        if record.repairs_lost_rows:
+            progress = SnapshotProgress(SnapshotState.PENDING)
+            self._change_snapshot(table, TableEvent.SNAPSHOT_WANTED, progress)
+            return True
         given_up = replace(record, snapshot_fence=None, resume_key=None)
         if record.is_patched:
             given_up = replace(given_up, patch=None)
@@ -280,7 +301,7 @@ class PublishedTables:
         record = self._state.of(table.name)
         where = self._snapshot.where_of(table.name)
         if record.is_patched and record.patch is not None:
-            return record.patch.condition(table.instances[-1], where)
+            return record.patch.condition(table.instances.newest, where)
         return record.snapshot_where or (where if record.repair is None else None)
 
     def set_snapshot(self, table: TableName, progress: SnapshotProgress) -> None:
@@ -289,6 +310,13 @@ class PublishedTables:
         event = TableEvent.SNAPSHOT_PUBLISHED if is_finished else TableEvent.ROWS_PUBLISHED
         if is_finished:
             note_end(self._state, table, progress)
+            if self._state.of(table).repairs_lost_rows:
+                _log.info(
+                    "lost_rows_repaired",
+                    table=str(table),
+                    rows=progress.rows,
+                    equal_from_lsn=str(progress.fence),
+                )
         self._change_snapshot(table, event, progress)
 
     def unread(self) -> list[PublishedTable]:

@@ -15,7 +15,8 @@ import structlog
 from tailrace_publisher.checkpoint.lake_position import lake_position
 from tailrace_publisher.checkpoint.published import Published
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
-from tailrace_publisher.errors import CheckpointError, LakeUnknown
+from tailrace_publisher.daemon.upkeep.source_thread import result_of
+from tailrace_publisher.errors import LakeUnknown, PublisherError
 from tailrace_publisher.runtime import DatabaseTopics, Runtime
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_service.registry.client import RegistryError
@@ -25,7 +26,7 @@ _log = structlog.get_logger(__name__)
 _PATIENCE_S: Final = 10.0
 """Short, because the positions are read again soon."""
 
-_Read = dict[str, Published | CheckpointError | RegistryError]
+_Read = dict[str, Published | PublisherError | RegistryError]
 
 
 class Lakes:
@@ -60,7 +61,10 @@ class Lakes:
         if self._running is not None:
             if not self._running.done():
                 return
-            self._take(self._running.result())
+            found = result_of(self._running, "reading how far the lakes are")
+            if isinstance(found, PublisherError):
+                found = dict.fromkeys(self._runtime.config.lakes, found)
+            self._take(found)
             self._running = None
         now = self._runtime.clock.monotonic()
         if now >= self._due_at:
@@ -74,7 +78,7 @@ class Lakes:
         for group in self._runtime.config.lakes:
             try:
                 found[group] = lake_position(self._topics, group, _PATIENCE_S)
-            except (CheckpointError, RegistryError) as error:
+            except (PublisherError, RegistryError) as error:
                 found[group] = error
         return found
 

@@ -9,7 +9,7 @@ import structlog
 from tailrace_publisher.daemon.upkeep.near_forecast import NearForecast
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
-from tailrace_publisher.source.log.retention import retention_s
+from tailrace_publisher.source.log.cdc_jobs import retention_s
 
 _log = structlog.get_logger(__name__)
 

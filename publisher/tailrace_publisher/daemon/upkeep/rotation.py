@@ -1,17 +1,19 @@
 """Rotation of capture instances (tables.schema_change: rotate; ADR 0082).
 
 ``rotation_step`` decides what a table needs next. This module carries it out, at the primary, in a
-thread of its own, because the server waits for locks on the source table. One step runs at a time.
-It first reads the instances at the primary again: a readable secondary may lag, and somebody else
-may have taken the step meanwhile.
+thread of its own, because the server waits for locks on the source table. One step runs at a time,
+and only in a database that is proven to hold what was published (ADR 0114). It first reads the
+instances at the primary again: a readable secondary may lag, and somebody else may have taken the
+step meanwhile.
 """
 
 from __future__ import annotations
 
 import math
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from typing import Final
 
 import structlog
@@ -22,31 +24,25 @@ from tailrace_publisher.daemon.tables.rotation_step import Create, Drop, Step, W
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.daemon.upkeep.lakes import Lakes
-from tailrace_publisher.errors import RotationRefused, SourceError
+from tailrace_publisher.daemon.upkeep.source_thread import SourceThread, result_of
+from tailrace_publisher.errors import CaptureInstanceGone, PublisherError, RotationRefused
 from tailrace_publisher.options.tables import SchemaChange
-from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.runtime import Step as RuntimeStep
 from tailrace_publisher.source.catalog.capture_catalog import change_tables
-from tailrace_publisher.source.catalog.capture_tsql import (
-    OUT_OF_SNAPSHOT,
-    disable_table,
-    enable_table,
-)
+from tailrace_publisher.source.catalog.capture_changes import create_instance, drop_instance
 from tailrace_publisher.source.catalog.next_instance import next_name, next_options
+from tailrace_publisher.source.log.proven_source import ProvenSource
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.backoff import Backoff
 
 _log = structlog.get_logger(__name__)
 
-_TAKEN: Final = frozenset({22926, 22962})
-"""The name is taken, or the table has two instances: somebody else was faster.
-
-https://learn.microsoft.com/sql/relational-databases/errors-events/database-engine-events-and-errors
-"""
 _PAUSE_S: Final = 30.0
-"""Before a step is taken again: the catalog of a secondary shows it only after some time."""
+"""Before a step is taken again: the catalog of a secondary shows it only after some time. Doubled
+after each attempt that got no lock: while it waits for one, writers queue."""
 _REFUSED_S: Final = 300.0
-"""After a refusal, which an operator has to resolve."""
+"""The longest pause: after a refusal, which an operator has to resolve, and of those that grow."""
 
 
 class _Outcome(Enum):
@@ -68,7 +64,6 @@ class Rotation:
     """The rotation of all tables whose ``schema_change`` is ``rotate``.
 
     Args:
-        executor: has exactly one thread.
         lakes: those that the drop of an older instance waits for; None without any.
     """
 
@@ -77,16 +72,17 @@ class Rotation:
         runtime: Runtime,
         tables: PublishedTables,
         state: PublisherState,
-        executor: Executor,
+        thread: SourceThread,
         lakes: Lakes | None,
     ) -> None:
         self._runtime = runtime
         self._tables = tables
         self._state = state
-        self._executor = executor
+        self._thread = thread
         self._lakes = lakes
         self._running: _Running | None = None
         self._not_before: dict[tuple[TableName, str, int], float] = {}
+        self._backoffs: dict[TableName, Backoff] = {}
         self._waiting: dict[TableName, str] = {}
         self._looked: tuple[int, int] | None = None
         self._open: list[PublishedTable] = []
@@ -133,27 +129,25 @@ class Rotation:
         return self._open
 
     def _start(self, table: TableName, step: Create | Drop) -> None:
+        history = self._state.history
+        if history is None:  # nothing is published that would prove which database this is
+            return
         self._pause(table, step, _PAUSE_S)
-        self._running = _Running(table, step, self._executor.submit(self._take, step))
+        take = partial(_create, step) if isinstance(step, Create) else partial(_drop, step)
+        self._running = _Running(table, step, self._thread.submit(take, history))
         if self._running.future.done():
             self._finish(self._running)
-
-    def _take(self, step: Create | Drop) -> tuple[_Outcome, str]:
-        """Take a step; runs in the thread."""
-        with self._runtime.ports.connect(self._runtime.config.source.for_changes) as connection:
-            return (
-                _create(connection, step) if isinstance(step, Create) else _drop(connection, step)
-            )
 
     def _finish(self, done: _Running) -> None:
         """Report how a step ended."""
         self._running = None
         table = done.table
-        try:
-            outcome, instance = done.future.result()
-        except SourceError as error:
-            self._failed(done, error)
+        found = result_of(done.future, f"rotating the capture instances of {table}")
+        if isinstance(found, PublisherError):
+            self._failed(done, found)
             return
+        outcome, instance = found
+        self._backoffs.pop(table, None)
         self._runtime.metrics.rotation_refused.labels(table=str(table)).set(0)
         if outcome is _Outcome.OVERTAKEN:
             _log.info("rotation_overtaken", table=str(table), capture_instance=instance)
@@ -176,11 +170,14 @@ class Rotation:
             )
         self._runtime.on_step(RuntimeStep.ROTATED)
 
-    def _failed(self, done: _Running, error: SourceError) -> None:
+    def _failed(self, done: _Running, error: PublisherError) -> None:
         table, step = done.table, done.step
         if error.retryable:
+            backoff = self._backoffs.setdefault(table, Backoff(_REFUSED_S, first_s=_PAUSE_S))
+            pause_s = backoff.next_s()
+            self._pause(table, step, pause_s)
             _log.warning(
-                "rotation_retried", table=str(table), reason=str(error), pause_s=round(_PAUSE_S)
+                "rotation_retried", table=str(table), reason=str(error), pause_s=round(pause_s)
             )
             return
         if isinstance(step, Create):
@@ -215,32 +212,27 @@ def _key(table: TableName, step: Create | Drop) -> tuple[TableName, str, int]:
     return table, type(step).__name__, present.object_id
 
 
-def _create(connection: Connection, step: Create) -> tuple[_Outcome, str]:
-    """Create the second instance, unless the table has one by now."""
+def _create(step: Create, source: ProvenSource) -> tuple[_Outcome, str]:
+    """Create the second instance, unless the table has one by now; runs in the thread."""
     present = step.present
-    rows = change_tables(connection)
+    rows = change_tables(source.connection)
     of_table = [row for row in rows if row.source_object_id == present.source_object_id]
     if [row.object_id for row in of_table] != [present.object_id]:
         return _Outcome.OVERTAKEN, present.name
-    options = next_options(connection, present, step.added, [row.instance for row in rows])
-    name = str(options.capture_instance)
-    statement = enable_table(of_table[0].schema, of_table[0].table, options)
+    taken = [row.instance for row in rows]
     try:
-        connection.query_sets(OUT_OF_SNAPSHOT + statement)
-    except SourceError as error:
-        if error.number not in _TAKEN:
-            raise
-        return _Outcome.OVERTAKEN, name
-    return _Outcome.CREATED, name
+        options = next_options(source.connection, present, step.added, taken)
+    except CaptureInstanceGone:
+        return _Outcome.OVERTAKEN, present.name
+    is_created = create_instance(source, of_table[0], present, options)
+    outcome = _Outcome.CREATED if is_created else _Outcome.OVERTAKEN
+    return outcome, str(options.capture_instance)
 
 
-def _drop(connection: Connection, step: Drop) -> tuple[_Outcome, str]:
-    """Drop the older instance, if both are still the ones that were compared."""
-    rows = {row.object_id: row for row in change_tables(connection)}
-    older, newer = rows.get(step.older.object_id), rows.get(step.newer.object_id)
-    if older is None or newer is None:
+def _drop(step: Drop, source: ProvenSource) -> tuple[_Outcome, str]:
+    """Drop the older instance, if both are still the ones that were compared; in the thread."""
+    rows = {row.object_id: row for row in change_tables(source.connection)}
+    older = rows.get(step.older.object_id)
+    if older is None or not drop_instance(source, older, step.older, step.newer):
         return _Outcome.OVERTAKEN, step.older.name
-    connection.query_sets(
-        OUT_OF_SNAPSHOT + disable_table(older.schema, older.table, older.instance)
-    )
     return _Outcome.DROPPED, older.instance

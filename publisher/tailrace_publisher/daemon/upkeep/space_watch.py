@@ -11,8 +11,10 @@ from typing import Final
 import structlog
 
 from tailrace_publisher.daemon.upkeep.near_forecast import NearForecast
+from tailrace_publisher.errors import PermissionMissing, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
+from tailrace_publisher.source.log.log_end import grant_log_right
 from tailrace_publisher.source.log.space import Space, read_space
 
 _log = structlog.get_logger(__name__)
@@ -39,6 +41,7 @@ class SpaceWatch:
         # A session that ends at once asks the server for nothing more.
         self._due_at = runtime.clock.monotonic() + _EVERY_S
         self._is_visible = True
+        self._hidden: set[str] = set()
         self._log, self._disk = NearForecast(), NearForecast()
 
     def look(self) -> None:
@@ -51,14 +54,9 @@ class SpaceWatch:
         if not self._is_visible or now < self._due_at:
             return
         self._due_at = now + _EVERY_S
-        space = read_space(self._connection)
+        space = read_space(self._connection, self._refused)
         if space is None:
             self._is_visible = False
-            _log.info(
-                "space_not_visible",
-                effect="nobody forecasts when the source's log or disk is full",
-                fix="GRANT VIEW DATABASE STATE to the login (tailrace grants)",
-            )
             return
         self._metrics.note_space(space.log_used, space.log_limit, space.disk_free)
         self._warn_of_log(space)
@@ -72,6 +70,22 @@ class SpaceWatch:
                 fix="let the publisher and its lakes catch up, or lower the retention of the"
                 " cleanup job, which loses changes that are not published",
             )
+
+    def _refused(self, view: str, refusal: SourceError) -> None:
+        """Log once what a view would have shown."""
+        if view in self._hidden:
+            return
+        self._hidden.add(view)
+        _log.info(
+            "space_not_visible",
+            view=view,
+            effect="nobody forecasts when the source's "
+            + ("disk is full" if view.endswith("volume_stats") else "log is full"),
+            fix=grant_log_right(self._connection)
+            if isinstance(refusal, PermissionMissing)
+            else "none: this server does not have the view",
+            reason=str(refusal),
+        )
 
     def _warn_of_log(self, space: Space) -> None:
         left_s = self._metrics.log_full_s()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -10,9 +9,9 @@ from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.tables import PublishedTables
 from tailrace_publisher.daemon.upkeep.cleanup import Cleanup
 from tailrace_publisher.daemon.upkeep.lakes import Lakes
-from tailrace_publisher.daemon.upkeep.log_valve import LogValve
 from tailrace_publisher.daemon.upkeep.retention_watch import RetentionWatch
 from tailrace_publisher.daemon.upkeep.rotation import Rotation
+from tailrace_publisher.daemon.upkeep.source_thread import SourceThread
 from tailrace_publisher.daemon.upkeep.space_watch import SpaceWatch
 from tailrace_publisher.options.cleanup import CleanupWait
 from tailrace_publisher.options.tables import DropAfter
@@ -22,14 +21,13 @@ from tailrace_publisher.runtime import DatabaseTopics, Runtime
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """Forecasts, rotation, cleanup and the log's valve; None of what is not configured."""
+    """Forecasts, rotation and cleanup; None of what is not configured."""
 
     retention: RetentionWatch
     space: SpaceWatch
     lakes: Lakes | None
     rotation: Rotation | None
     cleanup: Cleanup | None
-    valve: LogValve | None
 
     def watch(self, *, is_caught_up: bool) -> None:
         """Update the forecasts.
@@ -44,19 +42,13 @@ class Upkeep:
         self.space.look()
 
     def look(self) -> None:
-        """Take the next steps that are due; never waits for a server.
-
-        Raises:
-            TableFailed: the log's valve gives up the capture of a table.
-        """
+        """Take the next steps that are due; never waits for a server."""
         if self.lakes is not None:
             self.lakes.look()
         if self.rotation is not None:
             self.rotation.look()
         if self.cleanup is not None:
             self.cleanup.look()
-        if self.valve is not None:
-            self.valve.look()
 
 
 def open_upkeep(
@@ -75,12 +67,16 @@ def open_upkeep(
     """
     config = runtime.config
 
-    def thread(name: str) -> Executor:
-        executor = runtime.ports.executor(name)
-        resources.callback(executor.shutdown)
-        return executor
+    def thread(name: str) -> SourceThread:
+        made = SourceThread(runtime, name)
+        resources.callback(made.close)
+        return made
 
-    lakes = Lakes(runtime, topics, state, thread("lakes")) if config.waits_for_lakes else None
+    lakes = None
+    if config.waits_for_lakes:
+        executor = runtime.ports.executor("lakes")
+        resources.callback(executor.shutdown)
+        lakes = Lakes(runtime, topics, state, executor)
     of_rotation = lakes if config.tables.drop_after is DropAfter.LAKE else None
     of_cleanup = lakes if config.cleanup.wait_for is CleanupWait.LAKE else None
     return Upkeep(
@@ -92,8 +88,5 @@ def open_upkeep(
         else None,
         Cleanup(runtime, tables, state, thread("cleanup"), of_cleanup)
         if config.cleanup.is_on
-        else None,
-        LogValve(runtime, tables, state, thread("log-valve"))
-        if config.source.log_valve.is_on
         else None,
     )

@@ -74,6 +74,7 @@ class BlockEncoder:
 
     Attributes:
         cells: the layout of each column of a block.
+        as_bytes: names of the columns of which a block has the bytes of char or varchar.
 
     Raises:
         Declined: no block can hold a column's type.
@@ -119,6 +120,7 @@ class BlockEncoder:
             self.schema, self._key_schema_id, hashes=self._treatment.hashes, not_ascii=not_ascii
         )
         self.cells = (*HEADER_CELLS, *self._rows.cells)
+        self.as_bytes = self._rows.as_bytes
 
     def encode_columns(self, columns: Sequence[Cells]) -> EncodedBlock:
         """Encode a block's columns.

@@ -12,6 +12,7 @@ from tailrace_publisher.encode.blocks.kernels import kernel_of
 from tailrace_publisher.encode.columns.column_forms import (
     Cell,
     Declined,
+    Form,
     NotAscii,
     ascii_cell_of,
     cell_of,
@@ -48,6 +49,7 @@ class ImageEncoder:
     Attributes:
         names: those of the columns.
         cells: how each column of a block is read.
+        as_bytes: names of the columns of which a block has the bytes of char or varchar.
         not_ascii: the given names, and those found since.
 
     Raises:
@@ -73,6 +75,9 @@ class ImageEncoder:
         self.not_ascii = frozenset(not_ascii or ())
         self.names = [column.name for column in schema.columns]
         self.cells = tuple(taken)
+        self.as_bytes = frozenset(
+            name for name, cell in zip(self.names, taken, strict=True) if cell.form is Form.ASCII
+        )
         self._kernels = [
             kernel_of(column, cell, hashes)
             for column, cell in zip(schema.columns, taken, strict=True)

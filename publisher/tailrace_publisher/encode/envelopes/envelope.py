@@ -6,11 +6,10 @@ events. ``event_forms`` describes what surrounds the images; ``row_writer`` writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import repeat
 from typing import Any, Final
 
-from tailrace_publisher.change.row_histories import RowChange
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.envelopes.event_forms import parts_of_event
 from tailrace_publisher.encode.envelopes.page_events import PageEvents
@@ -20,7 +19,6 @@ from tailrace_publisher.encode.event_kinds import DELETES, Kind, RawRow, Unpaire
 from tailrace_publisher.encode.event_settings import Treatment
 from tailrace_publisher.encode.update_mask import UpdateMask
 from tailrace_schemas.events.envelope import TableSchema
-from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.position.change_position import ChangePosition, pack_position
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
@@ -184,61 +182,52 @@ class EnvelopeEncoder:
             serializer=self.treatment.serializer,
         )
 
-    def compensating_events(
+    def repair_events(
         self,
-        changes: Sequence[RowChange],
+        images: Sequence[bytes],
+        keys: list[bytes | None],
+        absent: Set[int],
         lsn: Lsn,
         first: int,
-        commit_ms: int,
-        now_ms: int,
-        snapshot: str = "compensation",
+        read_ms: int,
     ) -> EncodedRows:
-        """Write changes of rows that no change table has, after every change of a commit.
+        """Write rows as they are, whatever a reader has, after every change of a commit.
 
         Args:
-            changes: of different rows, with images of this version and unframed keys.
-            first: number of the first change. Later calls for the commit need higher numbers.
-            commit_ms: time of the commit, milliseconds UTC.
-            now_ms: present time, milliseconds UTC.
-            snapshot: ``source.snapshot`` of these events.
+            images: of :meth:`encode_images`; of an absent row with the key alone.
+            absent: indexes of the keys without a row.
+            lsn: commit at which the rows are known to be current.
+            first: number of the first event. Events that are to win need higher numbers.
+            read_ms: time of the read, milliseconds UTC.
         """
-        if not changes or self.key_schema_id is None:
+        if not images or self.key_schema_id is None:
             return EncodedRows(self.topic, self.schema_id)
-        images: list[bytes] = []
-        rows, kinds = [], []
-        for change in changes:
-            images += [image for image in (change.before, change.after) if image is not None]
-            rows.append(len(images) - 1)
-            is_update = change.before is not None and change.after is not None
-            found = Kind.DELETE if change.after is None else Kind.INSERT
-            kinds.append(Kind.UPDATE if is_update else found)
-        count, commit = len(changes), lsn.to_bytes()
+        count, commit = len(images), lsn.to_bytes()
+        kinds = [Kind.DELETE if place in absent else Kind.UPDATE for place in range(count)]
         seqvals = [(first + place).to_bytes(LSN_BYTES, "big") for place in range(count)]
-        commands = [_AFTER_ALL] * count
         places = zip(seqvals, kinds, strict=True)
         positions = [pack_position(commit, _AFTER_ALL, seqval, kind) for seqval, kind in places]
         page = PageEvents(
             kinds,
-            rows,
-            images,
+            range(1, 2 * count, 2),  # an image twice: before and after
+            [image for image in images for _ in range(2)],
             positions,
             [commit] * count,
-            commands,
+            [_AFTER_ALL] * count,
             seqvals,
             [None] * count,
             repeat(()),
-            {commit: commit_ms},
-            now_ms,
-            snapshot,
+            {commit: read_ms},
+            read_ms,
+            "repair",
         )
-        frame = frame_header(self.key_schema_id)
         return EncodedRows(
             self.topic,
             self.schema_id,
             positions,
-            [frame + change.key for change in changes],
+            keys,
             self._writer.values(page),
-            [index for index, kind in enumerate(kinds) if kind in DELETES],
+            sorted(absent),
             self.schema.table,
             serializer=self.treatment.serializer,
         )

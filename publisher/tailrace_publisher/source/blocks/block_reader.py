@@ -21,13 +21,14 @@ from tailrace_publisher.source.connection.odbc import OdbcError
 from tailrace_publisher.source.connection.tries import tried
 from tailrace_publisher.source.log.queries import lsn_or_none
 from tailrace_publisher.source.pages.page_readers import (
-    LOW_WATERMARK,
     NEWEST,
     Fetched,
     Stamps,
+    StatementOf,
     TableRows,
 )
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
+from tailrace_publisher.source.pages.page_statements import Bound
 from tailrace_schemas.position.lsn import LSN_BYTES
 
 _NAME_BYTES: Final = 512
@@ -56,6 +57,7 @@ class BlockReader:
     ) -> None:
         self._session = session
         self._encoder = encoder
+        self.as_bytes = encoder.as_bytes
         self._limit = limit
         self._row_size = row_size
         self._stamps = stamps
@@ -65,7 +67,13 @@ class BlockReader:
         self._rows = min(BLOCK_ROWS_MAX, limit.rows, fitting)
 
     def read(
-        self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+        self,
+        batch: str,
+        parameters: Sequence[object],
+        statements: int,
+        proof: Bound,
+        *,
+        with_newest: bool,
     ) -> Fetched[BlockRows]:
         """See :class:`PageReader`.
 
@@ -73,16 +81,24 @@ class BlockReader:
             Declined: the reference is to read this page.
             SourceError: the typed reason of the failure.
         """
-        text = f"{NEWEST if with_newest else ''}{batch} {LOW_WATERMARK}"
-        return tried(partial(self._read, text, parameters, statements, with_newest=with_newest))
+        text = f"{NEWEST if with_newest else ''}{batch}"
+        return tried(
+            partial(self._read, text, parameters, statements, proof, with_newest=with_newest)
+        )
 
     def _read(
-        self, text: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+        self,
+        text: str,
+        parameters: Sequence[object],
+        statements: int,
+        proof: Bound,
+        *,
+        with_newest: bool,
     ) -> Fetched[BlockRows]:
         instance = self._encoder.schema.capture_instance
         try:
             with self._session.faults.declined(instance):
-                return self._read_sets(text, parameters, statements, with_newest=with_newest)
+                return self._read_sets(text, parameters, statements, proof, with_newest=with_newest)
         except RowRefused as error:
             raise Declined(str(error)) from error
         except OdbcError as error:
@@ -91,11 +107,18 @@ class BlockReader:
             raise self._session.translated(error) from error
 
     def _read_sets(
-        self, text: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+        self,
+        text: str,
+        parameters: Sequence[object],
+        statements: int,
+        proof: Bound,
+        *,
+        with_newest: bool,
     ) -> Fetched[BlockRows]:
+        # See: sys.fn_cdc_get_max_lsn, sys.fn_cdc_get_min_lsn: one before the rows, one after them
         connection = self._session.connection
-        name = self._encoder.schema.capture_instance
-        connection.execute(text, [*parameters, name])
+        proving, names = proof
+        connection.execute(f"{text} {proving}", [*parameters, *names])
         newest = None
         if with_newest:
             newest = lsn_or_none(connection.values(LSN_BYTES)[0])
@@ -113,7 +136,7 @@ class BlockReader:
                 break
             connection.next_set()
         if page.is_cut:
-            connection.execute(LOW_WATERMARK, [name])
+            connection.execute(proving, names)
         minimum = lsn_or_none(connection.values(LSN_BYTES)[0])
         connection.end()
         return Fetched(newest, sets, minimum, page.is_cut)
@@ -182,11 +205,15 @@ class TableReader:
         self._session = session
         self._blocks = blocks
 
-    def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+    def read(
+        self, statement: StatementOf, parameters: Sequence[object], limit: PageLimit
+    ) -> TableRows:
         """See :class:`TableReading`."""
         return tried(partial(self._read, statement, parameters, limit))
 
-    def _read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+    def _read(
+        self, statement: StatementOf, parameters: Sequence[object], limit: PageLimit
+    ) -> TableRows:
         try:
             with self._session.faults.declined(self._instance):
                 return self._blocks.read(statement, parameters, limit)

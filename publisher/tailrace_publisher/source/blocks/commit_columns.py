@@ -60,6 +60,13 @@ class Raw(_Column[bytes | None]):
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def __contains__(self, value: object) -> bool:
+        """Return whether some row has these bytes, without creating those of all rows."""
+        if not isinstance(value, bytes):
+            return False
+        rows = self.cells[self.lengths == len(value), : len(value)]
+        return bool((rows == np.frombuffer(value, np.uint8)).all(axis=1).any())
+
     def _some(self, rows: slice) -> Raw:
         return Raw(self.cells[rows], self.lengths[rows])
 

@@ -14,7 +14,7 @@ from tailrace_publisher.encode.columns.column_forms import TEXT_OF_TIME, Decline
 from tailrace_publisher.source.blocks.block_cursor import BlockConnection, RowRefused
 from tailrace_publisher.source.blocks.block_memory import ROWS_MIN, rows_of
 from tailrace_publisher.source.connection.odbc import OdbcError
-from tailrace_publisher.source.pages.page_readers import TableRows
+from tailrace_publisher.source.pages.page_readers import StatementOf, TableRows
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 
 BLOCK_ROWS_MAX: Final = 2000
@@ -29,8 +29,8 @@ _log = structlog.get_logger(__name__)
 class TableBlocks:
     """Reads and encodes rows of one table in one schema version.
 
-    Texts of char and varchar are read as ASCII until one is not. Then the statement is run again,
-    and reads that column in cells for any text. So do all later statements.
+    Texts of char and varchar are read as ASCII until one is not. Then the server converts that
+    column, in the same statement and in all later ones.
 
     Args:
         encoder_of: creates the encoder of the version, given the names of columns with texts beyond
@@ -61,7 +61,9 @@ class TableBlocks:
         if rows_of(self._cells) < ROWS_MIN:
             raise Declined("too few rows to a block")
 
-    def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+    def read(
+        self, statement: StatementOf, parameters: Sequence[object], limit: PageLimit
+    ) -> TableRows:
         """Read the rows of a statement, up to so many bytes; the block that reaches them is last.
 
         Args:
@@ -86,8 +88,10 @@ class TableBlocks:
                 raise Declined(f"a value was refused (SQLSTATE {error.records[0][0]})") from error
             raise
 
-    def _read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
-        self._connection.execute(statement, parameters)
+    def _read(
+        self, statement: StatementOf, parameters: Sequence[object], limit: PageLimit
+    ) -> TableRows:
+        self._connection.execute(statement(self._encoder.as_bytes), parameters)
         self._look_at_types()
         width = sum(cell.width for cell in self._cells)
         fitting = min(rows_of(self._cells), max(ROWS_MIN, limit.size // width))

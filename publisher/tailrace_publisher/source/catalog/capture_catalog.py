@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, Final
 
 from tailrace_publisher.ports import Connection
@@ -75,6 +76,18 @@ class ColumnRow:
     collation: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """Columns of the source table that identify every row.
+
+    Attributes:
+        column_ids: in the order of the index.
+    """
+
+    column_ids: tuple[int, ...]
+    is_primary: bool
+
+
 def narrowed(word: str, column: str, only: Collection[int] | None) -> tuple[str, list[int]]:
     """Return the condition that a column is one of some object ids, with its parameters."""
     if only is None:
@@ -96,6 +109,8 @@ METADATA_TABLES: Final = (
 
 def change_tables(connection: Connection) -> list[ChangeTableRow]:
     """Read all capture instances whose source table exists."""
+    # See: cdc.change_tables; sys.tables, modify_date. Inferred: is start_lsn NULL or zero from
+    # sp_cdc_enable_table until a scan has read it?
     rows = connection.query(
         "SELECT ct.capture_instance, s.name, t.name, ct.object_id, ct.source_object_id,"
         " ct.start_lsn, ct.create_date, ct.supports_net_changes, t.modify_date, c.modify_date"
@@ -124,6 +139,7 @@ def captured_columns(
     connection: Connection, only: Collection[int] | None = None
 ) -> dict[int, list[CapturedColumnRow]]:
     """Read captured columns by ordinal, per change table's object id."""
+    # See: the page of cdc.captured_columns
     where, ids = narrowed("WHERE", "object_id", only)
     rows = connection.query(
         "SELECT object_id, column_name, column_id, column_ordinal, is_computed"
@@ -143,6 +159,7 @@ def index_columns(
 
     They are returned per change table's object id.
     """
+    # See: the page of cdc.index_columns
     where, ids = narrowed("WHERE", "object_id", only)
     rows = connection.query(
         f"SELECT object_id, column_name FROM cdc.index_columns{where}"
@@ -152,20 +169,32 @@ def index_columns(
     return _per_object(rows)
 
 
-def primary_keys(
+def unique_keys(
     connection: Connection, only: Collection[int] | None = None
-) -> dict[int, list[int]]:
-    """Read the column ids of primary keys, in order, per captured source table's object id."""
+) -> dict[int, list[UniqueKey]]:
+    """Read the keys that identify every row, per captured source table's object id.
+
+    The primary key comes first. An index with a filter does not cover all rows, and one that is
+    disabled is not enforced. With IGNORE_DUP_KEY an index is still unique: it only answers a
+    duplicate with a warning.
+
+    See: sys.indexes (is_unique, has_filter, is_disabled), sys.index_columns (key_ordinal is 0 for
+    an included column), Create filtered indexes, Disable indexes and constraints.
+    """
     where, ids = narrowed("AND", "i.object_id", only)
     rows = connection.query(
-        "SELECT i.object_id, ic.column_id FROM sys.indexes i"
+        "SELECT i.object_id, i.index_id, i.is_primary_key, ic.column_id FROM sys.indexes i"
         " JOIN sys.index_columns ic ON ic.object_id = i.object_id AND ic.index_id = i.index_id"
-        " WHERE i.is_primary_key = 1"
+        " WHERE i.is_unique = 1 AND i.has_filter = 0 AND i.is_disabled = 0 AND ic.key_ordinal > 0"
         f" AND i.object_id IN (SELECT source_object_id FROM cdc.change_tables){where}"
-        " ORDER BY i.object_id, ic.key_ordinal",
+        " ORDER BY i.object_id, i.is_primary_key DESC, i.index_id, ic.key_ordinal",
         *ids,
     )
-    return _per_object(rows)
+    found: defaultdict[int, list[UniqueKey]] = defaultdict(list)
+    for (object_id, _, is_primary), columns in groupby(rows, key=lambda row: tuple(row[:3])):
+        key = UniqueKey(tuple(row[3] for row in columns), is_primary=bool(is_primary))
+        found[object_id].append(key)
+    return found
 
 
 def orders_of_change_tables(
@@ -176,6 +205,8 @@ def orders_of_change_tables(
     On a server that was updated in place, ``__$command_id`` may exist without being in the index.
     An order by it would then sort the whole range for each page.
     """
+    # See: sys.indexes, type; sys.index_columns, key_ordinal. Inferred: is __$command_id missing in
+    # the clustered index after an update in place?
     where, ids = narrowed("AND", "i.object_id", only)
     rows = connection.query(
         "SELECT ic.object_id, c.name FROM sys.indexes i"
@@ -194,15 +225,18 @@ def columns_of_captured_tables(
 ) -> dict[int, list[ColumnRow]]:
     """Read the columns of all change tables and their source tables, per object id.
 
-    A base type's row in sys.types has equal system and user type ids. CLR types share system type
-    240 and are identified by their user type.
+    An alias type, and sysname (256), has its base type's name. A login may not see the row of an
+    alias type. CLR types share system type 240 and are identified by their user type.
+    See: sys.types (system_type_id, user_type_id, is_user_defined); Metadata Visibility
+    Configuration. Inferred: have the server's own types, vector and json among them, a user type
+    below 256, and alias types one above it?
     """
     where, ids = narrowed("AND", "c.object_id", only)
     rows = connection.query(
         "SELECT c.object_id, c.name, c.column_id, ty.name, c.max_length, c.precision, c.scale,"
         " c.is_nullable, c.collation_name FROM sys.columns c"
-        " JOIN sys.types ty ON (ty.user_type_id = c.system_type_id AND c.system_type_id <> 240)"
-        " OR (ty.user_type_id = c.user_type_id AND c.system_type_id = 240)"
+        " JOIN sys.types ty ON ty.user_type_id = CASE WHEN c.user_type_id < 256"
+        " OR c.system_type_id = 240 THEN c.user_type_id ELSE c.system_type_id END"
         " WHERE (c.object_id IN (SELECT object_id FROM cdc.change_tables)"
         f" OR c.object_id IN (SELECT source_object_id FROM cdc.change_tables)){where}"
         " ORDER BY c.object_id, c.column_id",
@@ -253,6 +287,7 @@ def column_type_of(name: str, max_length: int, precision: int, scale: int) -> Co
 
 def database_collation(connection: Connection) -> str:
     """Return the collation of string parameters in a cast."""
+    # See: sys.databases, collation_name; Collation Precedence
     rows = connection.query("SELECT collation_name FROM sys.databases WHERE name = DB_NAME()")
     return str(rows[0][0]) if rows else ""
 
@@ -264,6 +299,7 @@ def tables(connection: Connection) -> dict[str, bool]:
 
 def user_tables(connection: Connection) -> list[tuple[str, str, bool]]:
     """Return user tables: schema, name, whether CDC captures them. Either name may have dots."""
+    # See: sys.tables, is_tracked_by_cdc and is_ms_shipped
     rows = connection.query(
         "SELECT s.name, t.name, t.is_tracked_by_cdc FROM sys.tables t"
         " JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE t.is_ms_shipped = 0"

@@ -1,5 +1,7 @@
 """The T-SQL that creates and drops capture instances; both need the role db_owner.
 
+The texts are for people. The publisher sends them by ``capture_changes`` alone.
+
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
 https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-disable-table-transact-sql
 """
@@ -8,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tailrace_publisher.source.connection.quoting import quote_name, quote_text
 
@@ -38,6 +39,7 @@ class CaptureOptions:
 
 def enable_table(schema: str, table: str, options: CaptureOptions | None = None) -> str:
     """Return the statement that creates a capture instance."""
+    # See: the page of sys.sp_cdc_enable_table
     given = options or CaptureOptions()
     parts = [
         f"@source_schema = {quote_text(schema)}",
@@ -60,12 +62,9 @@ def enable_table(schema: str, table: str, options: CaptureOptions | None = None)
     return f"EXEC sys.sp_cdc_enable_table {', '.join(parts)}"
 
 
-OUT_OF_SNAPSHOT: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "
-"""DDL is refused in a transaction with snapshot isolation, which the session may have (3964)."""
-
-
 def disable_table(schema: str, table: str, instance: str) -> str:
     """Return the statement that drops a capture instance with its change table."""
+    # See: the page of sys.sp_cdc_disable_table
     return (
         f"EXEC sys.sp_cdc_disable_table @source_schema = {quote_text(schema)},"
         f" @source_name = {quote_text(table)}, @capture_instance = {quote_text(instance)}"

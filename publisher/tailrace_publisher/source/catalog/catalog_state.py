@@ -88,6 +88,8 @@ def catalog_state(
         needed: low watermarks up to this LSN are left out.
         news: leaves other DDL out; None to read all of it.
     """
+    # See: cdc.change_tables; cdc.ddl_history. Inferred: does cleanup commit a raised start_lsn
+    # before it deletes the first row below it?
     if news is not None and len(news.object_ids) > NARROWED_MAX:
         news = None
     asked, parameters = _ddl(news)

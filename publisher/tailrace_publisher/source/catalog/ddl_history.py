@@ -47,6 +47,8 @@ def ddl_after(connection: Connection, lsn: Lsn) -> list[DdlStatement]:
     Raises:
         SourceError: the server did not answer.
     """
+    # See: cdc.ddl_history. Inferred: has a statement one entry for each instance, with the LSN of
+    # its own commit?
     rows = connection.query(
         "SELECT ddl_lsn, source_object_id, ddl_command, ddl_time FROM cdc.ddl_history"
         " WHERE ddl_lsn > ? ORDER BY ddl_lsn",
@@ -66,6 +68,8 @@ def type_changes(connection: Connection) -> Mapping[int, Sequence[Lsn]]:
     instance. Other DDL and the statements' texts are left out too, because a nightly load may leave
     thousands.
     """
+    # See: cdc.ddl_history, required_column_update. Inferred: do entries of an instance that was
+    # dropped stay?
     rows = connection.query(
         "SELECT d.object_id, d.ddl_lsn FROM cdc.ddl_history d"
         " JOIN cdc.change_tables ct ON ct.object_id = d.object_id"
@@ -82,6 +86,7 @@ def newest_loss_by_ddl(connection: Connection, up_to: Lsn) -> Lsn | None:
 
     It dropped a column, or changed a column's type (``required_column_update``).
     """
+    # See: cdc.ddl_history, required_column_update and ddl_command
     rows = connection.query(
         "SELECT MAX(ddl_lsn) FROM cdc.ddl_history WHERE ddl_lsn <= ?"
         " AND (required_column_update = 1 OR UPPER(ddl_command) LIKE N'%DROP%')",

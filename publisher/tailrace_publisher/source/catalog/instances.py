@@ -1,20 +1,27 @@
-"""Capture instances of the database, and which of a table's (at most two) is read at an LSN."""
+"""Capture instances of the database, with their columns and keys."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
 from tailrace_publisher.errors import SourceBusy
+from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.options.source import ReadMode
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.catalog import capture_catalog as catalog
-from tailrace_publisher.source.catalog.added_columns import added_columns
+from tailrace_publisher.source.catalog.added_columns import Uncaptured, uncaptured_columns
 from tailrace_publisher.source.catalog.catalog_state import CatalogState, catalog_state
 from tailrace_publisher.source.catalog.ddl_history import type_changes
-from tailrace_publisher.source.catalog.keys import choose_keys, spelled_as
+from tailrace_publisher.source.catalog.hidden_data import (
+    NOTHING_HIDDEN,
+    HiddenData,
+    hidden_data,
+)
+from tailrace_publisher.source.catalog.keys import choose_keys, key_problem
 from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.topics.name_patterns import spelled_as
 from tailrace_schemas.topics.topic_names import TableName
 
 _COMMAND_ID = "__$command_id"
@@ -27,16 +34,18 @@ class Catalog:
 
     Attributes:
         state: shows whether the metadata changed.
-        instances: all of them, oldest first.
+        instances: all of them, in no order that means anything.
         ddl: LSNs of type changes, in order, by change table's object id.
-        added: columns that were added to the source table since an instance was created, by change
-            table's object id.
+        uncaptured: columns of the source table that an instance lacks, by change table's object id.
+        hidden: what the login does not see of the tables. It is always read again, because a right
+            that is granted or revoked changes nothing else.
     """
 
     state: CatalogState
     instances: tuple[CaptureInstance, ...]
     ddl: Mapping[int, Sequence[Lsn]]
-    added: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    uncaptured: Mapping[int, Uncaptured] = field(default_factory=dict)
+    hidden: HiddenData = NOTHING_HIDDEN
 
 
 class KnownCatalog:
@@ -47,11 +56,19 @@ class KnownCatalog:
 
     Args:
         by_function: whether changes are read through the query functions.
+        exempt: security policies that hide nothing from the login.
     """
 
-    def __init__(self, *, by_function: bool = False) -> None:
+    def __init__(self, *, by_function: bool = False, exempt: Sequence[str] = ()) -> None:
         self._by_function = by_function
+        self.exempt = exempt
         self._known: dict[int, tuple[object, CaptureInstance]] = {}
+
+    @classmethod
+    def of(cls, config: PublisherConfig) -> KnownCatalog:
+        """Return an empty one for a configuration."""
+        by_function = config.source.read_mode is ReadMode.FUNCTION
+        return cls(by_function=by_function, exempt=config.snapshot.exempt_policies)
 
     def source_object_ids(self) -> set[int]:
         """Return the object ids of the known source tables."""
@@ -96,8 +113,7 @@ class KnownCatalog:
                 found = replace(instance, by_function=True, ordered_by_command_id=False)
             known[instance.object_id] = mark if mark[0] in unaltered else None, found
         self._known = known
-        result = [replace(known[row.object_id][1], low_watermark=row.start_lsn) for row in rows]
-        return sorted(result, key=lambda instance: (instance.create_date, instance.object_id))
+        return [replace(known[row.object_id][1], low_watermark=row.start_lsn) for row in rows]
 
 
 def read_catalog(
@@ -124,15 +140,17 @@ def read_catalog(
     known = known or KnownCatalog()
     names = names or {}
     state = catalog_state(connection)
+    hidden = hidden_data(connection, known.exempt)
     if before is not None and before.state == state and _are_named(before.instances, names):
-        return before
+        return replace(before, hidden=hidden)
     for _ in range(_ATTEMPTS_MAX):
         ddl = type_changes(connection)
-        instances = known.instances(connection, database, message_keys, names)
-        added = added_columns(connection, instances)
+        found = known.instances(connection, database, message_keys, names)
+        instances = [replace(i, may_be_masked=hidden.has_masks) for i in found]
+        uncaptured = uncaptured_columns(connection, instances)
         state_after = catalog_state(connection)
         if state_after == state:
-            return Catalog(state_after, tuple(instances), ddl, added)
+            return Catalog(state_after, tuple(instances), ddl, uncaptured, hidden)
         state = state_after
     raise SourceBusy(
         f"database {database}: DDL kept changing the captured tables while they were read"
@@ -172,7 +190,7 @@ def _described(
     only = ids if len(ids) <= catalog.NARROWED_MAX else None
     captured = catalog.captured_columns(connection, only)
     identifying = catalog.index_columns(connection, only)
-    primary = catalog.primary_keys(connection, only)
+    unique = catalog.unique_keys(connection, only)
     columns = catalog.columns_of_captured_tables(connection, only)
     orders = catalog.orders_of_change_tables(connection, only)
     instances: list[CaptureInstance] = []
@@ -186,12 +204,13 @@ def _described(
             for column in captured.get(row.object_id, ())
             if column.name in in_change_table
         )
-        configured = spelled_as(f"{table.schema}.{table.table}", message_keys)
+        configured = spelled_as(table.in_database, message_keys)
+        message_key = () if configured is None else message_keys[configured]
         key, identity = choose_keys(
             described,
-            primary.get(row.source_object_id, ()),
+            unique.get(row.source_object_id, ()),
             identifying.get(row.object_id, ()),
-            () if configured is None else message_keys[configured],
+            message_key,
         )
         instances.append(
             CaptureInstance(
@@ -208,6 +227,7 @@ def _described(
                 columns=described,
                 key=key,
                 identity=identity,
+                key_problem=key_problem(table.in_database, described, message_key),
                 renamed_to=own if own != table else None,
                 not_captured={
                     number: column.name
@@ -242,37 +262,3 @@ def _describe(
         in_source=source is not None,
         collation=stored.collation if stored.collation != default_collation else None,
     )
-
-
-def choose_instance(
-    instances: Sequence[CaptureInstance], covers_from: Mapping[str, Lsn], lsn: Lsn
-) -> CaptureInstance | None:
-    """Choose the capture instance from which a table's changes of a commit are read.
-
-    While a table has two, both are filled in parallel. The newer one takes over after the LSN from
-    which it covers the table.
-
-    Args:
-        instances: of one table, oldest first.
-        covers_from: LSN from which each recognised instance holds the table's changes, by name.
-        lsn: commit LSN of the change.
-
-    Returns:
-        None if the capture process has not recognised any of them yet.
-    """
-    recognised = [instance for instance in instances if instance.name in covers_from]
-    if not recognised:
-        return None
-    covering = [instance for instance in recognised if covers_from[instance.name] < lsn]
-    if covering:
-        # Their dates do not tell which is newer: they are local times, and clocks are set back.
-        return max(reversed(covering), key=lambda instance: covers_from[instance.name])
-    return min(recognised, key=lambda instance: covers_from[instance.name])
-
-
-def by_table(instances: Iterable[CaptureInstance]) -> dict[TableName, list[CaptureInstance]]:
-    """Group capture instances by source table, oldest first."""
-    found: defaultdict[TableName, list[CaptureInstance]] = defaultdict(list)
-    for instance in instances:
-        found[instance.table].append(instance)
-    return found

@@ -14,7 +14,9 @@ from itertools import count
 from typing import Final
 
 from tailrace_publisher.change.instance import CaptureInstance
+from tailrace_publisher.errors import CaptureInstanceGone
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.catalog.added_columns import CAPTURES_ALL
 from tailrace_publisher.source.catalog.capture_tsql import (
     CaptureOptions,
     disable_table,
@@ -74,19 +76,25 @@ def next_options(
     An index that is gone is not named, so the primary key identifies rows.
 
     Args:
-        added: columns that were added since the instance was created.
+        added: columns that it captures in addition.
         taken: names of all instances of the database.
 
     Raises:
+        CaptureInstanceGone: the instance was dropped meanwhile, or the login may not see it.
         SourceError: the server did not answer.
     """
+    # See: cdc.change_tables; sys.indexes; Contained Database Collations (CATALOG_DEFAULT).
+    # Inferred: has cdc.change_tables the database's collation where the catalog has another?
     rows = connection.query(
         "SELECT ct.role_name, i.name, ct.filegroup_name, ct.supports_net_changes,"
         " ct.partition_switch FROM cdc.change_tables ct LEFT JOIN sys.indexes i"
-        " ON i.object_id = ct.source_object_id AND i.name = ct.index_name AND i.is_unique = 1"
+        " ON i.object_id = ct.source_object_id AND i.is_unique = 1"
+        " AND i.name = ct.index_name COLLATE CATALOG_DEFAULT"
         " WHERE ct.object_id = ?",
         instance.object_id,
     )
+    if not rows:
+        raise CaptureInstanceGone(instance.name)
     role, index, filegroup, net_changes, partition_switch = rows[0]
     left_out = set(instance.not_captured.values()) - set(added)
     kept = [column.name for column in instance.columns if column.in_source]
@@ -110,7 +118,7 @@ def rotation_statements(
     Raises:
         SourceError: the server did not answer.
     """
-    added = catalog.added.get(instance.object_id, ())
+    added = catalog.uncaptured.get(instance.object_id, CAPTURES_ALL).asked_for
     taken = [other.name for other in catalog.instances]
     table = instance.source_table.schema, instance.source_table.table
     options = next_options(connection, instance, added, taken)

@@ -101,6 +101,7 @@ def captured_partitions(connection: Connection) -> dict[int, Partitions]:
     https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-enable-table-transact-sql
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-partitions-transact-sql
     """
+    # See: sys.partitions; sys.sp_cdc_enable_table, @allow_partition_switch
     rows = connection.query(
         "SELECT p.object_id, p.partition_id, p.rows, c.allows_switch FROM sys.partitions p"
         " JOIN (SELECT source_object_id, MIN(CAST(partition_switch AS int)) AS allows_switch"
@@ -130,6 +131,8 @@ def partitioned(
 
 def are_elsewhere(connection: Connection, ids: Collection[int]) -> bool:
     """Return whether a table has one of these partitions, as far as the login sees its tables."""
+    # See: sys.partitions; Metadata Visibility Configuration. Inferred: do partition ids go with the
+    # rows at ALTER TABLE ... SWITCH?
     wanted = sorted(ids)
     for first in range(0, len(wanted), _IDS_MAX):
         # The numbers come from the server and seldom repeat, so they are not bound as parameters.

@@ -37,6 +37,8 @@ def current_columns(
     Raises:
         ColumnsRefused: the options of columns do not fit the table.
     """
+    if instance.key_problem is not None:
+        raise ColumnsRefused([instance.key_problem])
     columns = _as_they_are(instance, lossless)
     if rules is None or rules.options.is_everything:
         return columns

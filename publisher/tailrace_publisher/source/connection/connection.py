@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -35,8 +36,10 @@ _NATIVE_NUMBER: Final = re.compile(r"\((-?\d+)\)(?= \(SQL|;?\s*\[\w{5}\] |;?\s*$
 
 LONG_TEXT: Final = 1000
 """Characters from which a statement is stored at the server, if possible."""
+_CANCEL_AFTER_S: Final = 0.2
 PROCEDURES_MAX: Final = 200
 """Limit of stored statements; only frequent changes of capture instances exceed it."""
+# See: the page of DECLARE @local_variable
 _DECLARED: Final = re.compile(r"DECLARE ((?:@\w+ \w+(?:\(\w+\))? = \?(?:, )?)+); ")
 _VARIABLE: Final = re.compile(r"@\w+")
 
@@ -60,7 +63,7 @@ class OdbcConnection(Closing):
         self.queries = 0
         self._config = config
         self._cursor: Any = None
-        self._is_running = False
+        self._running_since: float | None = None
         self._closing = threading.Lock()
         self._procedures: dict[str, str | None] = {}
         pyodbc = load_pyodbc()
@@ -80,9 +83,17 @@ class OdbcConnection(Closing):
             self._odbc.close()
 
     def cancel(self) -> None:
-        """Cancel the running statement, if any; called by another thread."""
+        """Cancel the running statement, if any; called by another thread.
+
+        A statement has some time to reach the server first. SQLCancel that meets it on its way
+        there waits for its end instead (observed with version 18 of the driver).
+        """
+        since = self._running_since
+        if since is None:
+            return
+        threading.Event().wait(since + _CANCEL_AFTER_S - time.monotonic())
         with self._closing:
-            if self._is_running and self._cursor is not None:
+            if self._running_since == since and self._cursor is not None:
                 with contextlib.suppress(*self._errors):
                     self._cursor.cancel()
 
@@ -120,6 +131,7 @@ class OdbcConnection(Closing):
             ValueError: a statement does not declare the parameters of the first.
             SourceError: the typed reason of the failure.
         """
+        # See: EXECUTE, parameters by position; CREATE PROCEDURE, temporary procedures
         if len(statements) == 1:
             return self.query_sets(statements[0], *parameters)
         heads = [_DECLARED.match(sql) for sql in statements]
@@ -205,7 +217,7 @@ class OdbcConnection(Closing):
     ) -> list[list[Any]]:
         self.queries += 1
         sets: list[list[Any]] = []
-        self._is_running = True
+        self._running_since = time.monotonic()
         try:
             try:
                 cursor = self._open_cursor()
@@ -223,7 +235,7 @@ class OdbcConnection(Closing):
         except self._errors as error:
             raise self._translate(error, "querying") from error
         finally:
-            self._is_running = False
+            self._running_since = None
         return sets
 
     def _open_cursor(self) -> Any:
@@ -276,7 +288,8 @@ class OdbcConnection(Closing):
         except self._errors as error:
             self._close_cursor()
             reason = self._translate(error, "querying")
-            if reason.retryable:
+            # Inferred: whether tempdb, where SNAPSHOT is not allowed, refuses it (3952) each time.
+            if reason.retryable and reason.number != 3952:
                 raise
             _log.info(
                 "statement_not_stored", reason=str(reason), effect="its text is sent each time"

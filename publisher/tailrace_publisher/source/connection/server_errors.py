@@ -19,7 +19,7 @@ from tailrace_publisher.options.source import SourceConfig
 
 _LOGIN_REFUSED: Final = frozenset({18456, 18470, 18486, 18487, 18488, 4064, 18452})
 _DATABASE_UNKNOWN: Final = frozenset({4060, 911, 916})
-_PERMISSION_MISSING: Final = frozenset({229, 230, 262, 297, 300, 371, 22904})
+_PERMISSION_MISSING: Final = frozenset({229, 230, 262, 297, 300, 371, 15247, 22904})
 _BUSY: Final = frozenset(
     {
         *(1205, 1222),  # a deadlock's victim, a lock that was not given in time
@@ -29,6 +29,7 @@ _BUSY: Final = frozenset(
         *(3952, 3953, 3954, 3955, 3956, 3957, 3958, 3966),
         *(41301, 41302, 41305, 41325, 41839),  # memory-optimized tables: validation failed
         *(701, 802, 1204, 8645, 8651),  # no memory or no locks for the statement now
+        22840,  # the lock on the metadata of change data capture was not given
     }
 )
 _UNAVAILABLE: Final = frozenset(
@@ -50,6 +51,14 @@ too, but is also the error of a wrong name, so :attr:`SourceError.may_heal` hand
 
 https://learn.microsoft.com/azure/azure-sql/database/troubleshoot-common-errors-issues
 """
+_WRAPPING: Final = frozenset({*range(22830, 22838), 22841, 22852, 22853})
+"""A procedure of change data capture failed because a statement in it did. The text has the number
+of that error: "The error returned was 1222: 'Lock request time out period exceeded.'".
+
+See: Database Engine events and errors (22000 to 22999)
+"""
+_WRAPPED: Final = re.compile(r"(\d+): '")
+"""Inferred: does the number stand before the text of the error in every language of the server?"""
 _CERTIFICATE: Final = {
     "certificate has expired": (
         "the server's certificate has expired. Fix: renew it there, or correct the clock of this"
@@ -73,6 +82,8 @@ _CERTIFICATE: Final = {
 _OF_NAMES: Final = frozenset({195, 207, 208, 4104})
 """These errors quote the name of a function, a column or a table, but no value."""
 _LITERAL: Final = re.compile(r"'(?:[^']|'')*'")
+_OF_CLR_VALUES: Final = 6522
+"""An error in a CLR type, of class 42000, which quotes the value. See: Database engine errors"""
 _VALUE_STATES: Final = "22"
 """Class of SQLSTATE: a value could not be converted or computed; the message may quote it."""
 # HY008 is a cancelled statement: the publisher must stop.
@@ -96,10 +107,13 @@ def source_error(
         text: the driver's own words.
         is_login: whether it failed while connecting.
     """
+    if _WRAPPING.intersection(numbers):
+        inner = [int(number) for number in _WRAPPED.findall(text)]
+        numbers = [*reversed(inner), *numbers]  # the last one is the cause of those before it
     make, advice = _classify(config, sqlstate, set(numbers), text, is_login=is_login)
     where = f"SQL Server {config.host}:{config.port}"
     number = next((n for n in numbers if n > 0), 0)
-    if sqlstate.startswith(_VALUE_STATES):
+    if sqlstate.startswith(_VALUE_STATES) or _OF_CLR_VALUES in numbers:
         text = f"a value of a row was refused (SQLSTATE {sqlstate}, error {number})"
     return make(
         f"{where}, database {config.database}: {advice}{text}", sqlstate=sqlstate, number=number

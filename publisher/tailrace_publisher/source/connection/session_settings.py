@@ -12,6 +12,9 @@ rows waits until the scan commits. That takes minutes if one source transaction 
 - READ UNCOMMITTED is wrong, even when bounded by a committed LSN. Its scans may miss rows or return
   them twice while others insert, which no later check finds. READPAST skips locked rows.
 
+See: sys.databases (Transact-SQL), snapshot_isolation_state; DB_ID (Transact-SQL): in Azure SQL
+Database it may differ from sys.databases.database_id, so the name finds the row.
+
 https://learn.microsoft.com/sql/t-sql/statements/set-transaction-isolation-level-transact-sql
 https://learn.microsoft.com/sql/t-sql/statements/set-lock-timeout-transact-sql
 """
@@ -22,8 +25,9 @@ from typing import Final
 
 LOCK_TIMEOUT_MS: Final = 5_000
 
+# See: SET LOCK_TIMEOUT; sys.databases, snapshot_isolation_state
 SESSION_SETTINGS: Final = (
     f"SET LOCK_TIMEOUT {LOCK_TIMEOUT_MS};"
-    " IF EXISTS (SELECT * FROM sys.databases WHERE database_id = DB_ID()"
+    " IF EXISTS (SELECT * FROM sys.databases WHERE name = DB_NAME()"
     " AND snapshot_isolation_state = 1) SET TRANSACTION ISOLATION LEVEL SNAPSHOT"
 )

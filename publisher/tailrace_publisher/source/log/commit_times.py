@@ -21,6 +21,8 @@ zone."""
 _NO_AT_TIME_ZONE: Final = frozenset({102, 156, 319})
 """Syntax errors: SQL Server 2014 and earlier."""
 _UTC: Final = "UTC"
+TIME_MARK: Final = b"\x00"
+"""``tran_id`` of an entry that only marks time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class CommitTime:
 
     Attributes:
         local_time: ``tran_end_time``, in the server's local time. None if unknown.
-        tran_id: 0x00 in an entry that only marks time.
+        tran_id: TIME_MARK in an entry that only marks time.
         offset_minutes: how far local time was ahead of UTC then. None if unknown.
     """
 
@@ -121,6 +123,13 @@ class Commits(Sequence[CommitTime]):
             times[lsn] = known
         return times
 
+    def marks_after(self, lsn: Lsn) -> Sequence[int]:
+        """Return the indexes of the entries after an LSN that only mark time."""
+        if TIME_MARK not in self.tran_ids:
+            return []
+        begin = bisect_right(self.lsns, lsn.to_bytes())
+        return [i for i in range(begin, len(self)) if self.tran_ids[i] == TIME_MARK]
+
     def up_to(self, lsn: Lsn) -> Commits:
         """Return the entries at or before an LSN."""
         cut = bisect_right(self.lsns, lsn.to_bytes())
@@ -142,12 +151,15 @@ def milliseconds(local_time: datetime, utc_offset_minutes: int) -> int:
 
 def local_time(connection: Connection) -> datetime:
     """Return the server's clock as cdc.lsn_time_mapping and the scan sessions use it."""
+    # See: GETDATE; cdc.lsn_time_mapping. Inferred: are the times of cdc.lsn_time_mapping GETDATE()
+    # in every version?
     value: datetime = connection.query("SELECT GETDATE()")[0][0]
     return value
 
 
 def utc_offset_minutes(connection: Connection) -> int:
     """Return how far the server's local time is ahead of UTC now, in minutes."""
+    # See: DATEPART, TZoffset; SYSDATETIMEOFFSET
     return int(connection.query("SELECT DATEPART(tz, SYSDATETIMEOFFSET())")[0][0])
 
 
@@ -167,6 +179,7 @@ def time_zone(connection: Connection, configured: str | None = None) -> str | No
         ConfigError: the option does not name the server's zone.
         SourceError: the server did not answer.
     """
+    # See: CURRENT_TIMEZONE_ID; AT TIME ZONE
     try:
         name = connection.query("SELECT CURRENT_TIMEZONE_ID()")[0][0]
         if name is None or name == _UTC:
@@ -185,6 +198,7 @@ def has_time_zone(connection: Connection) -> bool:
     Raises:
         SourceError: the server did not answer.
     """
+    # See: the page of CURRENT_TIMEZONE_ID
     try:
         connection.query("SELECT CURRENT_TIMEZONE_ID()")
     except SourceError as error:
@@ -196,6 +210,7 @@ def has_time_zone(connection: Connection) -> bool:
 
 def _checked_zone(connection: Connection, name: str) -> str | None:
     """Check a configured zone: the server must know it, and have the same offset from UTC now."""
+    # See: AT TIME ZONE; sys.time_zone_info
     try:
         ((own, found),) = connection.query(
             "SELECT DATEPART(tz, SYSDATETIMEOFFSET()),"
@@ -246,6 +261,7 @@ def commits_from(
 
 def commits_statement(*, with_offset: bool) -> str:
     """Return the statement that reads entries; parameters: limit, zone if wanted, lowest LSN."""
+    # See: cdc.lsn_time_mapping; AT TIME ZONE
     offset = ", DATEPART(tz, tran_end_time AT TIME ZONE ?)" if with_offset else ""
     return (
         f"SELECT TOP (?) start_lsn, tran_end_time, tran_id{offset} FROM cdc.lsn_time_mapping"
@@ -258,6 +274,7 @@ def commit_after_time(connection: Connection, time: datetime, lsn: Lsn) -> Lsn |
 
     The LSN bounds the cost, and the errors of a clock that was set back.
     """
+    # See: cdc.lsn_time_mapping; CAST and CONVERT, ISO 8601
     rows = connection.query(
         "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"
         " WHERE start_lsn > ? AND tran_end_time > CAST(? AS datetime) ORDER BY start_lsn",

@@ -76,33 +76,40 @@ class Continuity:
         return self.commit is not None and self.commit.is_same(known)
 
 
-def visible_identity(connection: Connection) -> DatabaseIdentity:
-    """Return the identity as far as the login may see it; log what is missing.
+def visible_identity(connection: Connection, *, warns: bool = True) -> DatabaseIdentity:
+    """Return the identity as far as the login may see it.
+
+    Args:
+        warns: whether to log what is missing.
 
     Raises:
         SourceError: the server did not answer.
     """
+    # See: sys.database_recovery_status, permissions
     effect = "only missing commits reveal a database that was restored elsewhere"
     try:
         found = _database_identity(connection)
     except PermissionMissing as error:
         fix = "GRANT VIEW ANY DATABASE (error 300: VIEW SERVER STATE) to the login, in master"
-        _log.warning("database_identity_not_visible", effect=effect, fix=fix, reason=str(error))
+        if warns:
+            _log.warning("database_identity_not_visible", effect=effect, fix=fix, reason=str(error))
     except SourceError as error:
         if error.number != INVALID_OBJECT:
             raise
         # Azure SQL Database has no such view.
-        _log.info("database_identity_not_visible", effect=effect, reason=str(error))
+        if warns:
+            _log.info("database_identity_not_visible", effect=effect, reason=str(error))
     else:
         if found is not None:
             return found
-        _log.warning(
-            "database_identity_not_visible",
-            effect=effect,
-            fix="GRANT VIEW ANY DATABASE to the login, in master: public has this permission,"
-            " unless it was revoked or denied",
-            reason="sys.database_recovery_status has no row of this database",
-        )
+        if warns:
+            _log.warning(
+                "database_identity_not_visible",
+                effect=effect,
+                fix="GRANT VIEW ANY DATABASE to the login, in master: public has this permission,"
+                " unless it was revoked or denied",
+                reason="sys.database_recovery_status has no row of this database",
+            )
     return DatabaseIdentity(None, None)
 
 
@@ -111,6 +118,8 @@ def _database_identity(connection: Connection) -> DatabaseIdentity | None:
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-recovery-status-transact-sql
     """
+    # See: sys.database_recovery_status. Inferred: is fork_point_lsn, numeric(25,0), three parts of
+    # 10, 10 and 5 digits?
     rows = connection.query(
         "SELECT database_guid, recovery_fork_guid, family_guid, fork_point_lsn"
         " FROM sys.database_recovery_status WHERE database_id = DB_ID()"
@@ -146,6 +155,8 @@ def continuity(connection: Connection, lsn: Lsn) -> Continuity:
 
     https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-lsn-time-mapping-transact-sql
     """
+    # See: cdc.lsn_time_mapping. Inferred: does cleanup raise the low watermarks before it removes
+    # entries below them?
     entries, first, watermark = connection.query_sets(
         "SELECT tran_end_time, tran_id FROM cdc.lsn_time_mapping WHERE start_lsn = ?;"
         " SELECT MIN(start_lsn) FROM cdc.lsn_time_mapping;"

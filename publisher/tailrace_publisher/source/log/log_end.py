@@ -1,10 +1,12 @@
 """Where the transaction log ends: at or above everything that is committed.
 
-``sys.dm_db_log_stats`` returns the LSN as text, ``vlf:block:slot`` in hexadecimal digits like that
-of ``sys.dm_cdc_log_scan_sessions``. It exists since SQL Server 2016 SP2 and requires VIEW DATABASE
-STATE.
+``sys.dm_db_log_stats`` exists since SQL Server 2016 SP2 and requires a right on the server
+(:attr:`ServerKind.log_right`). At a secondary replica it returns its row with NULL in most columns.
 
-https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-stats-transact-sql
+See: sys.dm_db_log_stats (Transact-SQL), permissions and remarks. Inferred: it returns the LSN as
+text, ``vlf:block:slot`` in hexadecimal digits like that of ``sys.dm_cdc_log_scan_sessions``.
+
+https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/sys-dm-db-log-stats-transact-sql
 """
 
 from __future__ import annotations
@@ -17,9 +19,13 @@ import structlog
 from tailrace_publisher.errors import PermissionMissing, SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.queries import INVALID_OBJECT
+from tailrace_publisher.source.log.server_kind import server_kind
 from tailrace_schemas.position.lsn import Lsn
 
 _log = structlog.get_logger(__name__)
+
+# See: sys.dm_db_log_stats. Inferred: is log_end_lsn comparable with the LSNs of commits?
+LOG_END: Final = "SELECT log_end_lsn, current_vlf_size_mb FROM sys.dm_db_log_stats(DB_ID())"
 
 _SECTOR_BYTES: Final = 512
 """Block numbers count the sectors of a virtual log file."""
@@ -75,11 +81,9 @@ class LogEndSource:
         if not self._is_visible:
             return None
         try:
-            rows = self._connection.query(
-                "SELECT log_end_lsn, current_vlf_size_mb FROM sys.dm_db_log_stats(DB_ID())"
-            )
+            rows = self._connection.query(LOG_END)
         except PermissionMissing as error:
-            self._give_up("GRANT VIEW DATABASE STATE to the login", str(error))
+            self._give_up(grant_log_right(self._connection), str(error))
             return None
         except SourceError as error:
             if error.number != INVALID_OBJECT:
@@ -100,3 +104,12 @@ class LogEndSource:
         self._is_visible = False
         if self._effect is not None:
             _log.warning("log_end_not_visible", effect=self._effect, fix=fix, reason=reason)
+
+
+def grant_log_right(connection: Connection) -> str:
+    """Return the fix for a login that may not see the log's end and use.
+
+    Raises:
+        SourceError: the server did not answer.
+    """
+    return f"{server_kind(connection).grant_log_right('<the login>')} (tailrace grants)"

@@ -87,6 +87,19 @@ def check_same_database(
 ) -> None:
     """Check that the database is of the published family, on the same line of recovery.
 
+    Raises:
+        DatabaseReplaced: it is another database, or another line; see :func:`other_database`.
+    """
+    differs = other_database(known, found, position, has_commit=has_commit)
+    if differs is not None:
+        raise DatabaseReplaced(f"database {database}: {differs}. {_WAYS_OUT}")
+
+
+def other_database(
+    known: DatabaseIdentity, found: DatabaseIdentity, position: Lsn, *, has_commit: bool
+) -> str | None:
+    """Return what shows that a database is another one, or on another line; None if nothing does.
+
     A part that could not be seen, then or now, is not compared. The database's own GUID counts only
     for a checkpoint without the family GUID, because each replica has another one.
 
@@ -98,9 +111,6 @@ def check_same_database(
         known: the identity as it was published.
         position: last LSN that was published.
         has_commit: whether ``cdc.lsn_time_mapping`` has the published commit.
-
-    Raises:
-        DatabaseReplaced: it is another database, or another line.
     """
     if known.family_guid and found.family_guid:
         guids = ("family GUID", known.family_guid, found.family_guid)
@@ -108,9 +118,9 @@ def check_same_database(
         guids = ("database GUID", known.database_guid or "", found.database_guid or "")
     what, before, now = guids
     if before and now and before != now:
-        raise DatabaseReplaced(
-            f"database {database}: its {what} was {before} and is {now}: it was replaced, so its"
-            f" LSNs do not continue those already published. {_WAYS_OUT}"
+        return (
+            f"its {what} was {before} and is {now}: it was replaced, so its LSNs do not continue"
+            " those already published"
         )
     forked = known.recovery_fork_guid, found.recovery_fork_guid
     first_kept = position if has_commit else position.increment()
@@ -119,16 +129,30 @@ def check_same_database(
         and forked[0] != forked[1]
         and (found.fork_point is None or found.fork_point < first_kept)
     ):
-        raise DatabaseReplaced(
-            f"database {database}: its recovery fork was {forked[0]} and is {forked[1]}, which"
-            f" begins at {found.fork_point or 'its first LSN'}, not after {position}, up to which"
-            f" changes were published: it was restored, or an availability group failed over with"
-            f" loss of data. {_WAYS_OUT}"
+        return (
+            f"its recovery fork was {forked[0]} and is {forked[1]}, which begins at"
+            f" {found.fork_point or 'its first LSN'}, not after {position}, up to which changes"
+            " were published: it was restored, or an availability group failed over with loss of"
+            " data"
         )
+    return None
 
 
 def check_continues(database: str, known: CommitTime, found: Continuity) -> None:
     """Check that ``cdc.lsn_time_mapping`` has the last published commit.
+
+    Raises:
+        DatabaseReplaced: the commit is not there, or another one is; see :func:`other_commit`.
+    """
+    differs = other_commit(known, found)
+    if differs is not None:
+        raise DatabaseReplaced(
+            f"database {database}: {differs}: the database was restored or replaced. {_WAYS_OUT}"
+        )
+
+
+def other_commit(known: CommitTime, found: Continuity) -> str | None:
+    """Return what shows that the last published commit is not there; None if nothing does.
 
     A restored database has none at that LSN, or another one. If cleanup may have removed the entry,
     the change tables have lost rows too, and ``check_not_expired`` reports each of them.
@@ -136,26 +160,22 @@ def check_continues(database: str, known: CommitTime, found: Continuity) -> None
     Args:
         known: the commit as it was published.
         found: what ``cdc.lsn_time_mapping`` has now.
-
-    Raises:
-        DatabaseReplaced: the commit is not there, or another one is.
     """
     commit = found.commit
     if commit is None:
         if found.may_lack(known.commit_lsn):
-            return
+            return None
         told = "is not in cdc.lsn_time_mapping"
     else:
         if found.is_of(known):
-            return
+            return None
         told = (
             f"is another one in cdc.lsn_time_mapping: transaction {commit.tran_id_text}, ended at"
             f" {commit.end_time_text}"
         )
-    raise DatabaseReplaced(
-        f"database {database}: the commit at {known.commit_lsn}, up to which changes were published"
-        f" (transaction {known.tran_id_text}, ended at {known.end_time_text}), {told}: the database"
-        f" was restored or replaced. {_WAYS_OUT}"
+    return (
+        f"the commit at {known.commit_lsn}, up to which changes were published (transaction"
+        f" {known.tran_id_text}, ended at {known.end_time_text}), {told}"
     )
 
 

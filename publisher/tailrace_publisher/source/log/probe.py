@@ -76,6 +76,7 @@ def probe_of(names: Sequence[str]) -> str:
     Args:
         names: of the instances, at least one.
     """
+    # See: cdc.<capture_instance>_CT
     branches = " UNION ALL ".join(
         f"SELECT {quote_text(name)} AS capture_instance WHERE EXISTS"
         f" (SELECT * FROM {change_table(name)}"
@@ -94,6 +95,7 @@ def function_probe_of(instances: Sequence[CaptureInstance]) -> str:
     Args:
         instances: the instances, at least one.
     """
+    # See: cdc.fn_cdc_get_all_changes_<capture_instance>; sys.fn_cdc_get_min_lsn
     # Statements that are not prepared share one batch, so each needs a variable of its own.
     start = f"@from_{instances[0].object_id}"
     branches = "".join(

@@ -23,7 +23,10 @@ INVALID_OBJECT: Final = 208
 OUT_OF_INTERVAL: Final = 313
 """A query function's error for a range outside the validity interval."""
 
+# See: @@SERVERNAME
 SERVER_NAME: Final = "SELECT @@SERVERNAME"
+# See: the page of sys.fn_cdc_get_min_lsn
+LOW_WATERMARK: Final = "SELECT sys.fn_cdc_get_min_lsn(?)"
 
 
 def lsn_or_none(raw: bytes | None) -> Lsn | None:
@@ -35,6 +38,7 @@ def lsn_or_none(raw: bytes | None) -> Lsn | None:
 
 def server_version(connection: Connection) -> str:
     """Return the first line of ``@@VERSION``."""
+    # See: @@VERSION
     return str(connection.query("SELECT @@VERSION")[0][0]).splitlines()[0].strip()
 
 
@@ -49,28 +53,33 @@ def may_wait_for_replicas(connection: Connection) -> bool:
     Source: SERVERPROPERTY('IsHadrEnabled'). If they are, the log reader reads only what all
     replicas have hardened. This includes the log reader of change data capture.
     """
+    # See: SERVERPROPERTY. Inferred: is IsHadrEnabled 0, 1 or NULL in Azure SQL Database?
     return bool(connection.query("SELECT CAST(SERVERPROPERTY('IsHadrEnabled') AS int)")[0][0])
 
 
 def database_name(connection: Connection) -> str:
     """Return the database's name as the server spells it."""
+    # See: the page of DB_NAME
     return str(connection.query("SELECT DB_NAME()")[0][0])
 
 
 def is_this_database(connection: Connection, name: str) -> bool:
     """Return whether a name means the database, by the server's rules for case."""
+    # See: DB_ID. Inferred: does DB_ID compare names by the collation of the server?
     rows = connection.query("SELECT CASE WHEN DB_ID(?) = DB_ID() THEN 1 ELSE 0 END", name)
     return bool(rows[0][0])
 
 
 def is_cdc_enabled(connection: Connection) -> bool:
     """Return whether the database is enabled for CDC (sys.databases.is_cdc_enabled)."""
+    # See: sys.databases, is_cdc_enabled
     rows = connection.query("SELECT is_cdc_enabled FROM sys.databases WHERE name = DB_NAME()")
     return bool(rows and rows[0][0])
 
 
 def has_command_id(connection: Connection, instance: str) -> bool:
     """Return whether a change table has ``__$command_id`` at the connection's server."""
+    # See: cdc.<capture_instance>_CT, __$command_id; OBJECT_ID
     return bool(
         connection.query(
             "SELECT 1 FROM sys.columns WHERE object_id = OBJECT_ID(?) AND name = N'__$command_id'",
@@ -84,6 +93,7 @@ def is_read_only(connection: Connection) -> bool:
 
     https://learn.microsoft.com/sql/t-sql/functions/databasepropertyex-transact-sql
     """
+    # See: DATABASEPROPERTYEX, Updateability
     rows = connection.query(
         "SELECT CAST(DATABASEPROPERTYEX(DB_NAME(), 'Updateability') AS nvarchar(128))"
     )
@@ -95,6 +105,7 @@ def is_owner(connection: Connection) -> bool:
 
     https://learn.microsoft.com/sql/t-sql/functions/is-member-transact-sql
     """
+    # See: the page of IS_MEMBER
     return bool(connection.query("SELECT IS_MEMBER(N'db_owner')")[0][0])
 
 
@@ -103,7 +114,20 @@ def max_lsn(connection: Connection) -> Lsn | None:
 
     https://learn.microsoft.com/sql/relational-databases/system-functions/sys-fn-cdc-get-max-lsn-transact-sql
     """
+    # See: the page of sys.fn_cdc_get_max_lsn
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
+
+
+def holds_after(connection: Connection, instance: str, lsn: Lsn) -> bool:
+    """Return whether a capture instance still holds all changes after an LSN.
+
+    Query it after the changes are read, because cleanup may remove some meanwhile. The low
+    watermark is zero if the instance does not exist or the login may not read it.
+
+    See: sys.fn_cdc_get_min_lsn (Transact-SQL)
+    """
+    low = lsn_or_none(connection.query(LOW_WATERMARK, instance)[0][0])
+    return low is not None and low <= lsn
 
 
 def allows_snapshot_isolation(connection: Connection) -> bool:
@@ -111,6 +135,7 @@ def allows_snapshot_isolation(connection: Connection) -> bool:
 
     https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-databases-transact-sql
     """
+    # See: sys.databases, snapshot_isolation_state
     rows = connection.query(
         "SELECT snapshot_isolation_state FROM sys.databases WHERE name = DB_NAME()"
     )
@@ -138,6 +163,7 @@ def estimated_rows(connection: Connection) -> dict[int, int]:
     Raises:
         SourceError: the server did not answer.
     """
+    # See: sys.partitions, rows and permissions
     rows = connection.query(
         "SELECT p.object_id, SUM(p.rows) FROM sys.partitions p"
         " JOIN sys.tables t ON t.object_id = p.object_id"

@@ -5,25 +5,38 @@ the log to the end that it saw. So everything that was committed before the sess
 the change tables. A session that is still running proves nothing, and neither does one that reached
 its limit. If the limit is unknown, only a session that found nothing is drained.
 
+The view is in memory, and shows a session as ended before the rows that it captured are committed.
+Who reads row versions, as under SNAPSHOT, sees the session then and not its rows. So a session that
+found transactions proves something only once the entry of its last one is visible. An entry that
+only marks time may be above it and shows nothing. A later session shows the same: there is one log
+reader, and it commits before it scans again.
+
 The view is empty on a readable secondary, and after a failover or a restart until the next scan.
 
-https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/change-data-capture-sys-dm-cdc-log-scan-sessions
+See: sys.dm_cdc_log_scan_sessions (Transact-SQL), columns, remarks and permissions. The text of
+sys.sp_cdc_scan commits each cycle before the next one. Inferred: a session that found nothing ends
+(end_lsn) where the log ended when it was read.
+
+https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/change-data-capture-sys-dm-cdc-log-scan-sessions
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.log.cdc_jobs import CdcJob, cdc_jobs
+from tailrace_publisher.source.log.queries import lsn_or_none
 from tailrace_schemas.position.lsn import Lsn
 
 EMPTY_SCANS_BEHIND: Final = 2
 """If two more empty sessions are counted, the second started after the first had ended, which was
 after the earlier query."""
+ROUNDING: Final = timedelta(milliseconds=20)
+"""datetime is stored rounded to steps of 1/300 s, so moments this close count as the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +49,9 @@ class ScanSession:
         empty_scan_count: consecutive sessions that found nothing. They share one row.
         latency_s: seconds between the last commit that it captured and its end.
         end_lsn: where it ended. None while it runs, or if not reported.
-        last_commit_lsn: the last commit that it captured. None if it captured none.
+        last_commit_lsn: the last commit that it read, captured or not. None if it read none.
+        last_captured_lsn: the last commit that it captured. None if it captured none.
+        last_commit_time: server's local time of the last commit that it read.
     """
 
     session_id: int
@@ -48,6 +63,18 @@ class ScanSession:
     latency_s: int = 0
     end_lsn: Lsn | None = None
     last_commit_lsn: Lsn | None = None
+    last_captured_lsn: Lsn | None = None
+    last_commit_time: datetime | None = None
+
+    def has_drained(self, maxtrans: int | None) -> bool:
+        """Return whether it ended having read the log to the end that it saw.
+
+        Args:
+            maxtrans: its limit of transactions; None if unknown.
+        """
+        if self.end_time is None or self.error_count:
+            return False
+        return self.tran_count == 0 or (maxtrans is not None and self.tran_count < maxtrans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,30 +84,72 @@ class Sessions:
     Attributes:
         moment: the server's local time, read before the sessions were.
         newest_first: at most 32 sessions.
+        newest_lsn: high endpoint of the validity interval, read after the sessions. None before
+            anything was captured.
+        newest_commit: the newest entry of a transaction, read after the sessions. None without one.
     """
 
     moment: datetime
     newest_first: Sequence[ScanSession]
+    newest_lsn: Lsn | None = None
+    newest_commit: Lsn | None = None
+
+    def committed(self) -> Iterator[ScanSession]:
+        """Yield the sessions that ended without an error, and whose rows can be read."""
+        for session in self.newest_first:
+            if session.end_time is None or session.error_count:
+                continue
+            last = session.last_captured_lsn or session.last_commit_lsn
+            if (
+                not session.tran_count
+                or session is not self.newest_first[0]
+                or (last is not None and last <= (self.newest_commit or Lsn.ZERO))
+            ):
+                yield session
 
 
 def scan_sessions(connection: Connection) -> Sessions:
-    """Return the server's clock and its log scan sessions, from one round trip.
+    """Return the server's clock, its log scan sessions and the newest LSNs, from one round trip.
+
+    See: sys.dm_cdc_log_scan_sessions (Transact-SQL), permissions: VIEW DATABASE STATE, from SQL
+    Server 2022 on VIEW DATABASE PERFORMANCE STATE, which the former covers;
+    sys.fn_cdc_get_max_lsn (Transact-SQL); cdc.lsn_time_mapping (Transact-SQL), tran_id.
 
     Raises:
         PermissionMissing: VIEW DATABASE STATE is not granted.
         SourceError: the server did not answer.
     """
-    clock, rows = connection.query_sets(
+    clock, rows, newest, commits = connection.query_sets(
         "SELECT GETDATE(); SELECT session_id, start_time, end_time, tran_count, empty_scan_count,"
-        " error_count, latency, end_lsn, last_commit_lsn FROM sys.dm_cdc_log_scan_sessions"
-        " WHERE session_id > 0 ORDER BY session_id DESC"
+        " error_count, latency, end_lsn, last_commit_lsn, last_commit_cdc_lsn, last_commit_time"
+        " FROM sys.dm_cdc_log_scan_sessions WHERE session_id > 0 ORDER BY session_id DESC;"
+        " SELECT sys.fn_cdc_get_max_lsn(); SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"
+        " WHERE tran_id <> 0x00 ORDER BY start_lsn DESC"
     )
     return Sessions(
         clock[0][0],
-        [
-            ScanSession(*row[:3], *(count or 0 for count in row[3:7]), *map(_lsn, row[7:]))
-            for row in rows
-        ],
+        [_session(*row) for row in rows],
+        lsn_or_none(newest[0][0]),
+        lsn_or_none(commits[0][0]) if commits else None,
+    )
+
+
+def _session(*row: Any) -> ScanSession:
+    """Return the session of a row."""
+    tran_count, empty_scan_count, error_count, latency_s = (count or 0 for count in row[3:7])
+    end_lsn, last_commit_lsn, last_captured_lsn = map(_lsn, row[7:10])
+    return ScanSession(
+        row[0],
+        row[1],
+        row[2],
+        tran_count,
+        empty_scan_count,
+        error_count,
+        latency_s,
+        end_lsn,
+        last_commit_lsn,
+        last_captured_lsn,
+        row[10],
     )
 
 
@@ -104,8 +173,7 @@ def captured_lsn(sessions: Sessions) -> Lsn | None:
     return max(
         (
             lsn
-            for session in sessions.newest_first
-            if session.end_time is not None and not session.error_count
+            for session in sessions.committed()
             for lsn in (session.last_commit_lsn if session.tran_count else session.end_lsn,)
             if lsn is not None
         ),
@@ -113,15 +181,25 @@ def captured_lsn(sessions: Sessions) -> Lsn | None:
     )
 
 
-def is_drained(session: ScanSession, maxtrans: int | None) -> bool:
-    """Return whether a session ended having read the log to the end that it saw.
+def last_commit_read(sessions: Sessions) -> Lsn:
+    """Return the newest commit that a session has read, zero for none.
 
-    Args:
-        maxtrans: the session's limit of transactions; None if unknown.
+    The log reader reads commits in order, so none at or below it is to come.
     """
-    if session.end_time is None or session.error_count:
-        return False
-    return session.tran_count == 0 or (maxtrans is not None and session.tran_count < maxtrans)
+    found = (s.last_commit_lsn for s in sessions.committed() if s.tran_count)
+    return max((lsn for lsn in found if lsn is not None), default=Lsn.ZERO)
+
+
+def captured_time(sessions: Sessions) -> datetime | None:
+    """Return the moment before which every commit is in the change tables, by the last one read.
+
+    The log reader reads commits in order. So this holds where it waits for replicas, too.
+
+    Returns:
+        Server's local time; None if no session proves anything.
+    """
+    times = [s.last_commit_time for s in sessions.committed() if s.tran_count]
+    return max((time - ROUNDING for time in times if time is not None), default=None)
 
 
 def captured_until(
@@ -139,16 +217,33 @@ def captured_until(
     Returns:
         Server's local time; None if no session proves anything.
     """
-    for session in sessions.newest_first:
-        if not is_drained(session, maxtrans):
+    for session in sessions.committed():
+        if not session.has_drained(maxtrans):
             continue
-        if before is not None and has_run_since(session, before):
+        if before is not None and _has_run_since(session, before):
             return max(session.start_time, before.moment)
         return session.start_time
     return None
 
 
-def has_run_since(session: ScanSession, before: Sessions) -> bool:
+def was_drained_since(sessions: Sessions, before: Sessions, maxtrans: int | None) -> bool:
+    """Return whether a session that started after an earlier query has drained the log.
+
+    A session is later by its number and by its time. The row of a session that started before the
+    query may get its number after it. A clock may be set back.
+    """
+    known = max((session.session_id for session in before.newest_first), default=0)
+    return any(
+        session.has_drained(maxtrans)
+        and (
+            (session.session_id > known and session.start_time > before.moment + ROUNDING)
+            or _has_run_since(session, before)
+        )
+        for session in sessions.committed()
+    )
+
+
+def _has_run_since(session: ScanSession, before: Sessions) -> bool:
     """Return whether an empty session of the row started after an earlier query."""
     return any(
         session.session_id == known.session_id
@@ -170,31 +265,17 @@ class MaxTransactions:
         self._smallest: int | None = None
 
     def read(self) -> int | None:
-        """Return the limit; None if the login may not see it, or there is no job.
+        """Return the limit; None if it is not shown, or there is no job.
 
         Raises:
             SourceError: the server did not answer.
         """
         if not self._is_visible:
             return None
-        try:
-            found = capture_job_maxtrans(self._connection)
-        except PermissionMissing:
-            self._is_visible = False
-            return None
+        jobs = cdc_jobs(self._connection)
+        self._is_visible = bool(jobs)
+        found = jobs.get("capture", CdcJob()).maxtrans
         if found is None:
             return None
         self._smallest = found if self._smallest is None else min(found, self._smallest)
         return self._smallest
-
-
-def capture_job_maxtrans(connection: Connection) -> int | None:
-    """Return the transactions per scan cycle of the capture job; None if there is no such job.
-
-    https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql
-    """
-    rows = connection.query("EXEC sys.sp_cdc_help_jobs")
-    for row in rows:
-        if str(row.job_type).strip() == "capture":
-            return int(row.maxtrans)
-    return None

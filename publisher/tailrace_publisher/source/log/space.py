@@ -1,24 +1,35 @@
 """How much of the transaction log is in use, and how far log and data files can grow.
 
-https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-db-log-space-usage-transact-sql
+The log's use and the volumes require :attr:`ServerKind.log_right`. Azure SQL Database has no view
+of volumes; its tiers Basic, S0 and S1 and its elastic pools show the log's use to administrators
+alone.
+
+See: sys.dm_db_log_space_usage (Transact-SQL), permissions; sys.database_files (Transact-SQL);
+sys.dm_os_volume_stats (Transact-SQL), permissions and volume_id, which is NULL on Linux; DB_ID
+(Transact-SQL): it may differ from sys.databases.database_id, so the name finds that row.
+
+https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/sys-dm-db-log-space-usage-transact-sql
 https://learn.microsoft.com/sql/relational-databases/system-catalog-views/sys-database-files-transact-sql
-https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-os-volume-stats-transact-sql
+https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-objects/sys-dm-os-volume-stats-transact-sql
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 
+# See: the page of sys.dm_db_log_space_usage; sys.databases, log_reuse_wait_desc
 _LOG: Final = (
     "SELECT u.used_log_space_in_bytes, d.log_reuse_wait_desc FROM sys.dm_db_log_space_usage AS u"
-    " CROSS JOIN sys.databases AS d WHERE d.database_id = DB_ID()"
+    " CROSS JOIN sys.databases AS d WHERE d.name = DB_NAME()"
 )
+# See: sys.database_files, size, growth and max_size
 _FILES: Final = "SELECT size, growth, max_size FROM sys.database_files WHERE type = 1"
+# See: the page of sys.dm_os_volume_stats
 _VOLUMES: Final = (
     "SELECT f.type, v.volume_id, MIN(v.available_bytes) FROM sys.database_files AS f"
     " CROSS APPLY sys.dm_os_volume_stats(DB_ID(), f.file_id) AS v WHERE f.type IN (0, 1)"
@@ -48,20 +59,40 @@ class Space:
     disk_free: int | None
 
 
-def read_space(connection: Connection) -> Space | None:
-    """Return the space; None if the server does not show it (VIEW DATABASE STATE).
+def _ignore(_view: str, _refusal: SourceError) -> None:
+    """Do nothing."""
 
-    Volumes need VIEW SERVER STATE. Without it a log without a limit of its own has none.
+
+def read_space(
+    connection: Connection, refused: Callable[[str, SourceError], None] = _ignore
+) -> Space | None:
+    """Return the space; None if the server does not show the log's use or its files.
+
+    Without the volumes, a log without a limit of its own has none.
+
+    Args:
+        refused: called with the view that the server refuses, and its refusal.
 
     Raises:
         SourceError: the server did not answer.
     """
-    found = _answer(connection, _LOG)
-    files = _answer(connection, _FILES) if found else None
-    if not found or not files:
+
+    def answer(view: str, sql: str) -> list[Any]:
+        try:
+            return connection.query(sql)
+        except SourceError as error:
+            if error.retryable:
+                raise
+            refused(view, error)
+            return []
+
+    found = answer("sys.dm_db_log_space_usage", _LOG)
+    files = answer("sys.database_files", _FILES) if found else []
+    if not files:
         return None
     ((used, waits_for),) = found
-    volumes = {(int(row[0]), row[1]): int(row[2]) for row in _answer(connection, _VOLUMES) or ()}
+    of_volumes = answer("sys.dm_os_volume_stats", _VOLUMES)
+    volumes = {(int(row[0]), row[1]): int(row[2]) for row in of_volumes}
     free = [bytes_ for (type_, _), bytes_ in volumes.items() if type_ == _DATA]
     return Space(int(used), _limit(files, volumes), str(waits_for), min(free, default=None))
 
@@ -81,13 +112,3 @@ def _limit(files: Sequence[Any], volumes: Mapping[tuple[int, Any], int]) -> int 
     if not free:
         return pages * _PAGE if is_limited else None
     return min(pages * _PAGE, sum(int(f[0]) for f in files) * _PAGE + sum(free))
-
-
-def _answer(connection: Connection, sql: str) -> list[Any] | None:
-    """Return the rows of a statement; None if the server refuses it."""
-    try:
-        return connection.query(sql)
-    except SourceError as error:
-        if error.retryable:
-            raise
-        return None

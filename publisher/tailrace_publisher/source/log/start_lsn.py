@@ -36,6 +36,7 @@ def map_time(connection: Connection, time: datetime) -> TimeMapped:
     Raises:
         SourceError: the server did not answer.
     """
+    # See: sys.fn_cdc_map_time_to_lsn. Inferred: is an LSN NULL where no entry fits?
     text = time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}"
     row = connection.query(
         "SELECT sys.fn_cdc_map_time_to_lsn(N'smallest greater than or equal', CAST(? AS datetime)),"
@@ -57,6 +58,7 @@ def in_zone(connection: Connection, moment: datetime, zone: str) -> datetime:
     Raises:
         SourceError: the server did not answer.
     """
+    # See: AT TIME ZONE
     rows = connection.query(
         "SELECT CAST(CAST(? AS datetimeoffset(3)) AT TIME ZONE ? AS datetime2(3))",
         moment.isoformat("T", "milliseconds"),

@@ -11,6 +11,7 @@ from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.commit_times import Commits, commits_from
 from tailrace_publisher.source.log.queries import max_lsn
+from tailrace_publisher.source.log.time_marks import TimeMarks
 from tailrace_publisher.source.pages.page_readers import BlockReading
 from tailrace_schemas.position.lsn import Lsn
 
@@ -27,13 +28,14 @@ class _Read:
 class CommitsAhead:
     """Reads entries of ``cdc.lsn_time_mapping``.
 
-    New entries are only ever added after the last one. So an answer with as many entries as were
-    requested never changes; one with fewer is queried again. Nothing else that plans a window is
-    read ahead; it all comes from one connection. Another connection may be at a replica that is
-    further ahead, and the plan would then not know the changes of its commits. So commits that were
-    read ahead in blocks, on a connection of their own, are cut at the newest LSN that the planning
-    connection sees. If blocks cannot be read, the planning connection reads ahead, and no other
-    query may use it meanwhile.
+    New entries are only ever added after the last one, or below a time mark that is not proven yet
+    (:class:`TimeMarks`). Such a mark is left out, and what follows it. So an answer with as many
+    entries as were requested never changes; one with fewer is queried again. Nothing else that
+    plans a window is read ahead; it all comes from one connection. Another connection may be at a
+    replica that is further ahead, and the plan would then not know the changes of its commits. So
+    commits that were read ahead in blocks, on a connection of their own, are cut at the newest LSN
+    that the planning connection sees. If blocks cannot be read, the planning connection reads
+    ahead, and no other query may use it meanwhile.
 
     Args:
         connection: for positions and metadata.
@@ -48,6 +50,7 @@ class CommitsAhead:
         connect_blocks: Callable[[], BlockReading | None] = lambda: None,
     ) -> None:
         self._connection = connection
+        self._marks = TimeMarks(connection)
         self._executor = executor
         self._connect_blocks = connect_blocks
         self._blocks: BlockReading | None = None
@@ -70,6 +73,16 @@ class CommitsAhead:
         Raises:
             SourceError: the server did not answer.
         """
+        commits, limit = self._take(first, limit, zone)
+        marks = [Lsn.from_bytes(commits.lsns[i]) for i in commits.marks_after(self._marks.proven)]
+        last = Lsn.from_bytes(commits.lsns[-1]) if marks else Lsn.ZERO
+        # What was captured below a proven mark is in each answer from now on, not in this one.
+        if any(self._marks.prove(mark, last) for mark in reversed(marks)):
+            commits = commits_from(self._connection, first, limit, zone)
+        unproven = commits.marks_after(self._marks.proven)
+        return commits[: unproven[0]] if unproven else commits, limit
+
+    def _take(self, first: Lsn, limit: int, zone: str | None) -> tuple[Commits, int]:
         known, self._known = self._known, None
         if known is None or (known.first, known.zone) != (first, zone):
             return commits_from(self._connection, first, limit, zone), limit

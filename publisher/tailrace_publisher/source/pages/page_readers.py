@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
+from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.page import ChangeRow
 from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.commit_times import Commits
-from tailrace_publisher.source.log.queries import lsn_or_none
+from tailrace_publisher.source.log.queries import LOW_WATERMARK, lsn_or_none
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
+from tailrace_publisher.source.pages.page_statements import Bound
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
 
+# See: the page of sys.fn_cdc_get_max_lsn
 NEWEST: Final = "SELECT sys.fn_cdc_get_max_lsn(); "
-LOW_WATERMARK: Final = "SELECT sys.fn_cdc_get_min_lsn(?)"
+
+StatementOf = Callable[[Set[str]], str]
+"""Returns a statement, given the names of the columns whose reader takes bytes of char and varchar.
+"""
+_UNMASKED: Final = (
+    "SELECT CASE WHEN NOT EXISTS (SELECT * FROM cdc.change_tables ct JOIN sys.masked_columns m"
+    " ON m.object_id = ct.object_id WHERE ct.capture_instance = ?)"
+    " OR COALESCE(HAS_PERMS_BY_NAME(N'cdc.' + QUOTENAME(?), N'OBJECT', N'UNMASK'),"
+    " HAS_PERMS_BY_NAME(NULL, N'DATABASE', N'UNMASK'), 0) = 1"
+    " THEN sys.fn_cdc_get_min_lsn(?) END"
+)
+"""The low watermark; NULL if the login reads a mask in any column of the change table.
+
+See: sys.masked_columns; Dynamic data masking, granular permissions."""
+
+
+def proof_of(instance: CaptureInstance) -> Bound:
+    """Return what proves the rows before it: no row was cleaned up, and no value was masked."""
+    name = instance.name
+    if not instance.may_be_masked:
+        return LOW_WATERMARK, (name,)
+    return _UNMASKED, (name, f"{name}_CT", name)
+
 
 Rows = TypeVar("Rows", bound=Sequence[Any])
 """Rows of a page; at least the position's four fields of each row are available."""
@@ -30,7 +55,8 @@ class Fetched(Generic[Rows]):
 
     Attributes:
         newest: the newest LSN that the connection sees. None if it was not queried.
-        low_watermark: of the capture instance, read after the rows.
+        low_watermark: of the capture instance, read after the rows. None if there is no instance,
+            or if the rows may hold masks.
         is_cut: whether the byte limit cut the last set.
     """
 
@@ -45,14 +71,28 @@ class PageReader(Protocol[Rows]):
 
     Attributes:
         rows_min: the lowest number of rows to request of a statement.
+        as_bytes: names of the columns of which it takes the bytes of char and varchar.
     """
 
     rows_min: int
 
+    @property
+    def as_bytes(self) -> Set[str]:
+        """See above; it is fixed for a reader."""
+
     def read(
-        self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+        self,
+        batch: str,
+        parameters: Sequence[object],
+        statements: int,
+        proof: Bound,
+        *,
+        with_newest: bool,
     ) -> Fetched[Rows]:
         """Read the rows of a batch, the newest LSN before it, and the low watermark after it.
+
+        Args:
+            proof: the statement that reads the low watermark.
 
         Raises:
             SourceError: the typed reason of the failure.
@@ -115,7 +155,9 @@ class TableRows:
 class TableReading(Protocol):
     """Reads rows of one source table in one schema version, and encodes them."""
 
-    def read(self, statement: str, parameters: Sequence[object], limit: PageLimit) -> TableRows:
+    def read(
+        self, statement: StatementOf, parameters: Sequence[object], limit: PageLimit
+    ) -> TableRows:
         """Read the rows of a statement, up to a number of bytes.
 
         Raises:
@@ -182,22 +224,25 @@ class RowReader:
 
     Args:
         connection: used by the reading thread alone.
-        instance: name of the capture instance.
         row_size: learned from the instance's rows, and updated by these.
     """
 
     rows_min = 1
+    as_bytes: Set[str] = frozenset()
 
-    def __init__(
-        self, connection: Connection, instance: str, limit: PageLimit, row_size: RowSize
-    ) -> None:
+    def __init__(self, connection: Connection, limit: PageLimit, row_size: RowSize) -> None:
         self._connection = connection
-        self._instance = instance
         self._limit = limit
         self._row_size = row_size
 
     def read(
-        self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
+        self,
+        batch: str,
+        parameters: Sequence[object],
+        statements: int,
+        proof: Bound,
+        *,
+        with_newest: bool,
     ) -> Fetched[list[ChangeRow]]:
         """See :class:`PageReader`; the first parameter of a statement is its row limit."""
         asked = cast(int, parameters[0])
@@ -205,7 +250,7 @@ class RowReader:
         size, limit = self._row_size, self._limit
         is_measured = size.needs_measuring(limit) and size.may_exceed(asked * statements, limit)
         fetch = self._measured if is_measured else self._fetched
-        sets, minimum, is_cut = fetch(text, parameters)
+        sets, minimum, is_cut = fetch(text, parameters, proof)
         newest = lsn_or_none(sets.pop(0)[0][0]) if with_newest else None
         if not is_measured:
             self._learn_of_full(sets, asked)
@@ -216,14 +261,15 @@ class RowReader:
         return parts[0] if len(parts) == 1 else [row for part in parts for row in part]
 
     def _fetched(
-        self, batch: str, parameters: Sequence[object]
+        self, batch: str, parameters: Sequence[object], proof: Bound
     ) -> tuple[list[list[ChangeRow]], Lsn | None, bool]:
         """Return result sets, the low watermark after them, and whether the last set was cut.
 
         The page has room for all requested rows, whatever their values.
         """
-        text = f"{batch} {LOW_WATERMARK}"
-        *sets, minimum = self._connection.query_sets(text, *parameters, self._instance)
+        # See: sys.fn_cdc_get_min_lsn: the low endpoint, read after the rows
+        text, names = proof
+        *sets, minimum = self._connection.query_sets(f"{batch} {text}", *parameters, *names)
         return sets, lsn_or_none(minimum[0][0]), False
 
     def _learn_of_full(self, sets: Sequence[Sequence[ChangeRow]], asked: int) -> None:
@@ -235,10 +281,11 @@ class RowReader:
                     size.learn(len(rows), sum(map(size.of, rows)))
 
     def _measured(
-        self, batch: str, parameters: Sequence[object]
+        self, batch: str, parameters: Sequence[object], proof: Bound
     ) -> tuple[list[list[ChangeRow]], Lsn | None, bool]:
         """Do the same, but measure each row, which costs a third of the time that rows take."""
-        name, size = self._instance, self._row_size
+        # See: sys.fn_cdc_get_min_lsn: the low endpoint, read after the rows
+        (text, names), size = proof, self._row_size
         taken = rows = 0
 
         def size_of(row: ChangeRow) -> int:
@@ -249,13 +296,13 @@ class RowReader:
             return of_row
 
         sets, is_cut = self._connection.query_within(
-            f"{batch} {LOW_WATERMARK}",
+            f"{batch} {text}",
             *parameters,
-            name,
+            *names,
             size_of=size_of,
             at_most=self._limit.size,
         )
-        minimum = self._connection.query(LOW_WATERMARK, name) if is_cut else sets.pop()
+        minimum = self._connection.query(text, *names) if is_cut else sets.pop()
         if rows:
             size.learn(rows, taken)
         return sets, lsn_or_none(minimum[0][0]), is_cut

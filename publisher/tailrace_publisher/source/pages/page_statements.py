@@ -2,67 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
-from typing import Final, assert_never
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.source.connection.quoting import quote_name, quote_text
 from tailrace_publisher.source.log.queries import all_changes, change_table
-from tailrace_schemas.events.column_types import ColumnType
-from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
-from tailrace_schemas.events.transforms import ColumnTransform, TransformKind
+from tailrace_publisher.source.pages.column_values import change_value
+from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 
-_NVARCHAR_MAX: Final = 4000
-_ANY: Final = ColumnType("nvarchar", length=1)
-
 Bound = tuple[str, tuple[object, ...]]
 """A statement and its parameters."""
-
-
-def value_expression(column: SchemaColumn, stored: ColumnType | None = None) -> str:
-    """Return the select-list expression of a column's value in the form of its version.
-
-    Args:
-        stored: type that the table has now, if it may differ.
-    """
-    name = quote_name(column.name)
-    if column.transform is not None:
-        return _transformed(name, column.transform, stored)
-    if column.lossless:
-        # Style 121 writes all seven digits, whatever they are.
-        return f"CONVERT(varchar(27), {name}, 121)"
-    if stored is not None and stored != column.type and stored.name != "timestamp":
-        return f"CAST({name} AS {column.type})"
-    return name
-
-
-def _transformed(name: str, transform: ColumnTransform, stored: ColumnType | None) -> str:
-    """Return the expression of a column whose values are not published unchanged.
-
-    A hash is computed here from the text, because the server must not know the salt.
-
-    Args:
-        name: the quoted name of the column.
-        stored: type that the table has now, if known.
-    """
-    match transform.kind:
-        case TransformKind.MASK:
-            units = transform.published_type(_ANY).length
-            text = f"CAST({quote_text(transform.detail)} AS nvarchar({units}))"
-            return f"CASE WHEN {name} IS NOT NULL THEN {text} END"
-        case TransformKind.TRUNCATE:
-            # The server refuses to cut xml that is too long.
-            is_parsed = stored is None or stored.name in {"xml", "json"}
-            whole = f"CAST({name} AS nvarchar(max))" if is_parsed else name
-            return f"CAST({whole} AS nvarchar({transform.detail}))"
-        case TransformKind.HASH:
-            if 0 < transform.width <= _NVARCHAR_MAX:
-                return f"CAST({name} AS nvarchar({transform.width}))"
-            return name
-        case _:
-            assert_never(transform.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +47,21 @@ class PageStatements:
     by_function: bool = False
 
     @classmethod
-    def of(cls, instance: CaptureInstance, schema: TableSchema) -> PageStatements:
-        """Return the statements for the columns of a version."""
+    def of(
+        cls, instance: CaptureInstance, schema: TableSchema, as_bytes: Set[str] = frozenset()
+    ) -> PageStatements:
+        """Return the statements for the columns of a version.
+
+        Args:
+            as_bytes: names of the columns whose reader takes the bytes of char and varchar.
+        """
+        # See: cdc.<capture_instance>_CT. Inferred: is __$command_id NULL in rows from before an
+        # update in place?
         stored = {column.name: column.type for column in instance.columns}
-        values = [value_expression(column, stored.get(column.name)) for column in schema.columns]
+        values = [
+            change_value(column, stored.get(column.name), as_bytes=column.name in as_bytes)
+            for column in schema.columns
+        ]
         has_id = instance.ordered_by_command_id
         command = "ISNULL([__$command_id], 0)" if has_id else "CAST(0 AS int)"
         position = ["[__$start_lsn]", command, "[__$seqval]", "[__$operation]"]

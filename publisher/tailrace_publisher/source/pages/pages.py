@@ -21,7 +21,7 @@ also read row by row, until there are many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -114,8 +114,9 @@ class ChangePages:
         row_size: RowSize,
         blocks: Callable[[], EncodingReader | None] | None = None,
     ) -> None:
-        self._proven = ProvenRows(connection, instance, span.up_to, covers_from)
-        self._reader = RowReader(connection, instance.name, limit, row_size)
+        columns = [column.name for column in schema.columns]
+        self._proven = ProvenRows(connection, instance, columns, span.up_to, covers_from)
+        self._reader = RowReader(connection, limit, row_size)
         self._make_blocks = self._blocks_of = blocks if limit.rows >= _PAIR else None
         self._blocks: EncodingReader | None = None
         self._instance = instance
@@ -131,7 +132,7 @@ class ChangePages:
             self._after = ChangePosition.end_of(covers_from.decrement())
         self._limit = limit
         self._row_size = row_size
-        self._statements = PageStatements.of(instance, schema)
+        self._statements: dict[Set[str], PageStatements] = {}
         self._carried: ChangeRow | None = None
         self._is_for_blocks = row_size.in_last_range >= FEW_ROWS
         self._rows = 0
@@ -238,7 +239,7 @@ class ChangePages:
     def _read_rows(self, reader: PageReader[Rows]) -> tuple[Rows, _Ends]:
         """Read the rows after the position; return them and what ends with them."""
         asked = max(self._row_size.rows_of(self._limit), reader.rows_min)
-        statements, fetch = self._statements, self._proven.fetch
+        statements, fetch = self._statements_of(reader.as_bytes), self._proven.fetch
         if is_closed(self._after):
             rows, is_all = fetch(
                 reader, [statements.later_of(self._after, self._up_to, asked)], asked, self._after
@@ -255,6 +256,13 @@ class ChangePages:
             ]
             rows, is_all = fetch(reader, both, asked, self._after)
         return rows, _Ends.RANGE if is_all else _Ends.NOTHING
+
+    def _statements_of(self, as_bytes: Set[str]) -> PageStatements:
+        found = self._statements.get(as_bytes)
+        if found is None:
+            found = PageStatements.of(self._instance, self._schema, as_bytes)
+            self._statements[as_bytes] = found
+        return found
 
     def _pass(self, rows: Sequence[ChangeRow], ends: _Ends) -> None:
         """Move the position past the rows."""

@@ -1,10 +1,13 @@
 """Rows of a capture instance's range, with the proof that they are complete.
 
 After the rows of a page, in the same round trip, comes the instance's low watermark. It proves
-that no row of the page was cleaned up before it was read. Before the first page, in its round trip,
-comes the newest LSN that the connection sees. On a replica that lags the one where the range was
-planned, a short page is not the last one. A connection stays at its server, and what that server
-shows only grows, so this proof holds for the following pages.
+that no row of the page was cleaned up before it was read. It is NULL if the login reads a mask in
+the change table, so masks are noticed on the connection that read them.
+
+Before the first page, in its round trip, comes the newest LSN that the connection sees. On a
+replica that lags the one where the range was planned, a short page is not the last one. A
+connection stays at its server, and what that server shows only grows, so this proof holds for the
+following pages.
 """
 
 from __future__ import annotations
@@ -13,18 +16,25 @@ from collections.abc import Sequence
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.change.ranges import first_lsn_after
-from tailrace_publisher.errors import CaptureInstanceGone, SourceBehind, SourceError
+from tailrace_publisher.errors import (
+    CaptureInstanceGone,
+    SourceBehind,
+    SourceBusy,
+    SourceError,
+)
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.catalog.hidden_data import check_changes_visible, hidden_data
 from tailrace_publisher.source.log.loss import check_not_expired
 from tailrace_publisher.source.log.queries import (
     INVALID_COLUMN,
     INVALID_OBJECT,
+    LOW_WATERMARK,
     OUT_OF_INTERVAL,
     has_command_id,
     lsn_or_none,
     max_lsn,
 )
-from tailrace_publisher.source.pages.page_readers import LOW_WATERMARK, PageReader, Rows
+from tailrace_publisher.source.pages.page_readers import PageReader, Rows, proof_of
 from tailrace_publisher.source.pages.page_statements import Bound
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
@@ -35,14 +45,21 @@ class ProvenRows:
 
     Args:
         connection: used by the reading thread alone.
+        columns: names of those that are read.
         covers_from: LSN from which the instance holds the table's changes.
     """
 
     def __init__(
-        self, connection: Connection, instance: CaptureInstance, up_to: Lsn, covers_from: Lsn
+        self,
+        connection: Connection,
+        instance: CaptureInstance,
+        columns: Sequence[str],
+        up_to: Lsn,
+        covers_from: Lsn,
     ) -> None:
         self._connection = connection
         self._instance = instance
+        self._columns = columns
         self._up_to = up_to
         self._covers_from = covers_from
         self._sees_range = False
@@ -66,25 +83,44 @@ class ProvenRows:
             asked: limit of the rows of each statement.
             after: the position after which they read.
         """
-        name = self._instance.name
+        name, proof = self._instance.name, proof_of(self._instance)
         batch = " ".join(statement for statement, _ in statements)
         parameters = [value for _, values in statements for value in values]
-        proof = not self._sees_range
+        newest = not self._sees_range
         try:
-            fetched = reader.read(batch, parameters, len(statements), with_newest=proof)
+            fetched = reader.read(batch, parameters, len(statements), proof, with_newest=newest)
         except SourceError as error:
             self._check_cause(error, after)
             # The cause is gone: the replica has caught up since the statement.
-            fetched = reader.read(batch, parameters, len(statements), with_newest=proof)
+            fetched = reader.read(batch, parameters, len(statements), proof, with_newest=newest)
         if not self._sees_range:
             if fetched.newest is None or fetched.newest < self._up_to:
                 raise SourceBehind(name, fetched.newest, self._up_to)
             self._sees_range = True
-        self._check_held(fetched.low_watermark, after)
+        low_watermark = fetched.low_watermark
+        if low_watermark is None and self._instance.may_be_masked:
+            low_watermark = self._if_visible()
+        self._check_held(low_watermark, after)
         for number, part in enumerate(fetched.sets, 1):
             if len(part) >= asked:
                 return reader.together(fetched.sets[:number]), False
         return reader.together(fetched.sets), not fetched.is_cut
+
+    def _if_visible(self) -> Lsn | None:
+        """Return the low watermark, unless rows that were just read may hold masks.
+
+        Raises:
+            ValuesHidden: the login reads masks of published columns.
+            SourceBusy: the server that was read shows masks, and this one does not any more.
+        """
+        connection, instance = self._connection, self._instance
+        check_changes_visible(hidden_data(connection, only=instance), instance, self._columns)
+        text, names = proof_of(instance)
+        if lsn_or_none(connection.query(text, *names)[0][0]) is not None:
+            raise SourceBusy(
+                f"capture instance {instance.name}: its masks changed while rows were read"
+            )
+        return lsn_or_none(connection.query(LOW_WATERMARK, instance.name)[0][0])
 
     def _check_cause(self, error: SourceError, after: ChangePosition) -> None:
         """Explain why the server refused a statement, unless a replica's lag may have been it.

@@ -56,7 +56,7 @@ class Tables:
     def get(self, table: TableName) -> TableName | None:
         return None if table is LINES else table  # another shard's
 
-    def resnapshot(self, table: TableName) -> None:
+    def read_all(self, table: TableName) -> None:
         self.begun.append(table)
 
 
@@ -74,7 +74,7 @@ class State:
 
 def test_a_signal_is_carried_out_for_the_table_that_it_spells_or_refused() -> None:
     signals, tables, state = Signals.__new__(Signals), Tables(), State()
-    signals.__dict__.update(_tables=tables, _state=state, _topic="sim.signals")
+    signals.__dict__.update(_tables=tables, _orders=tables, _state=state, _topic="sim.signals")
     signal = SnapshotSignal(("dbo.orders", "DBO.orders", "dbo.lines", "dbo.nosuch"))
 
     signals._take(7, signal.to_bytes())

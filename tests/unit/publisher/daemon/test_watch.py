@@ -9,6 +9,8 @@ import math
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from structlog.testing import capture_logs
+
 from tailrace_publisher.daemon.session.capture_job_watch import CaptureWatch
 from tailrace_publisher.errors import PermissionMissing
 from tailrace_publisher.metrics.publisher_metrics import Metrics
@@ -29,24 +31,28 @@ class Server:
         self.has_groups = False
         self.is_secondary = False
         self.captured = Lsn(1, 0x10, 1)
-        self.log_end = Lsn(1, 0x10, 1)
+        self.log_end: Lsn | None = Lsn(1, 0x10, 1)
 
     def query_sets(self, sql: str) -> list[list[Any]]:
         assert sql.startswith("SELECT GETDATE()")
         if self.is_refusing:
             raise PermissionMissing("VIEW DATABASE STATE permission was denied", number=262)
-        return [[(self.now,)], [row if len(row) > 7 else (*row, None, None) for row in self.rows]]
+        rows = [(*row, *[None] * (11 - len(row))) for row in self.rows]
+        newest = [(self.captured.to_bytes(),)]
+        return [[(self.now,)], rows, newest, newest]
 
     def query(self, sql: str) -> list[Any]:
-        if "fn_cdc_get_max_lsn" in sql:
-            return [(self.captured.to_bytes(),)]
         if "IsHadrEnabled" in sql:
             return [(int(self.has_groups),)]
         if "Updateability" in sql:
             return [("READ_ONLY" if self.is_secondary else "READ_WRITE",)]
+        if "EngineEdition" in sql:
+            return [(3, 15, None)]
         if "dm_db_log_stats" in sql:
+            if self.log_end is None:
+                raise PermissionMissing("VIEW SERVER STATE permission was denied", number=300)
             return [(str(self.log_end), 16.0)]
-        assert "sp_cdc_help_jobs" in sql
+        assert "cdc_jobs" in sql or "sp_cdc_help_jobs" in sql
         raise PermissionMissing("db_owner is needed", number=22904)
 
 
@@ -145,3 +151,49 @@ def test_a_secondary_claims_nothing_by_the_end_of_its_own_log():
     looking, _ = watch(server)
 
     assert looking.look() is None
+
+
+def failed(number: int, end: datetime) -> tuple[Any, ...]:
+    return (number, end - timedelta(seconds=1), end, 0, 0, 1, 0)
+
+
+def test_scans_that_fail_are_no_scans():
+    second = timedelta(seconds=1)
+    good = (1, NOON - HOUR, NOON - HOUR, 5, 0, 0, 0)
+    rows = [failed(number, NOON - (9 - number) * 10 * second) for number in range(8, 1, -1)]
+    looking, metrics = watch(Server(NOON, *rows, good))
+    looking.look()
+    assert gauge(metrics, "tailrace_capture_scan_age_seconds") == 3600
+
+    running = (9, NOON - second, None, 0, 0, 0, 0)
+    looking, metrics = watch(Server(NOON, running, *rows, good))
+    looking.look()
+    assert gauge(metrics, "tailrace_capture_scan_age_seconds") == 3600
+
+    looking, metrics = watch(Server(NOON, running, *rows))
+    looking.look()
+    assert math.isinf(gauge(metrics, "tailrace_capture_scan_age_seconds"))
+
+
+def test_without_the_logs_end_known_time_moves_with_what_sessions_have_read():
+    """With availability groups: a session that found nothing may have waited for a replica."""
+    quarter = NOON - HOUR / 4
+    last = str(Lsn(1, 0x10, 1))
+    read = (8, NOON - HOUR, NOON, 3, 0, 0, 900, None, last, last, quarter)
+    server = Server(NOON, read)
+    server.has_groups, server.log_end = True, None
+    looking, metrics = watch(server)
+
+    with capture_logs() as told:
+        known = looking.look()
+    assert known is not None
+    assert timedelta(0) < quarter - known < timedelta(seconds=1)
+    (warned,) = [event for event in told if event["event"] == "log_end_not_visible"]
+    assert warned["fix"].startswith("USE master; GRANT VIEW SERVER STATE TO")
+    assert math.isnan(gauge(metrics, "tailrace_log_backlog_bytes"))
+
+    server.rows = ((9, NOON, NOON, 0, 7, 0, 0), read)
+    assert looking.look() == known
+    server.is_secondary = True
+    secondary, _ = watch(server)
+    assert secondary.look() is None

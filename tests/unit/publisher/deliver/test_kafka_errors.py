@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from confluent_kafka import KafkaError
 
+from tailrace_publisher.daemon.adapters.production import ConfluentClients
 from tailrace_publisher.deliver.kafka_errors import translate_code, undelivered
 from tailrace_publisher.deliver.sent import Sent
 from tailrace_publisher.errors import (
+    ClientUnusable,
+    ConfigError,
     DeliveryRejected,
     OutcomeUnknown,
     RecordTooLarge,
@@ -61,3 +66,14 @@ def test_settings_that_no_topic_has_are_refused_with_the_option():
 
     assert isinstance(error, DeliveryRejected)
     assert "kafka.topic_settings" in str(error)
+
+
+def test_a_client_that_cannot_be_created_may_be_created_later(tmp_path: Path):
+    """A certificate that is being replaced is no reason to end a publisher that has published."""
+    options = {"security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "gone.pem")}
+
+    with pytest.raises(ClientUnusable, match=r"check the ssl\.\*") as raised:
+        ConfluentClients().admin(options)
+    assert raised.value.may_heal
+    assert not raised.value.retryable
+    assert not ConfigError(["x"]).may_heal

@@ -66,12 +66,18 @@ def test_one_that_keeps_the_newest_of_every_key_is_taken(settings: dict[str, str
 
 
 def test_topics_that_a_lost_disk_takes_away_are_told():
-    settings = {"lax": {"min.insync.replicas": "1"}, "safe": {"min.insync.replicas": "2"}}
+    settings = {
+        "lax": {"min.insync.replicas": "1"},
+        "safe": {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"},
+        "two": {"unclean.leader.election.enable": "true"},
+        "alone": {"unclean.leader.election.enable": "true"},
+    }
     with capture_logs() as events:
         warn_of_durability({"alone": 1, "two": 2, "lax": 3, "safe": 3, "not visible": 3}, settings)
     assert [(e["event"], e["topic"]) for e in events] == [
         ("topic_has_one_copy", "alone"),
         ("topic_min_insync_too_low", "lax"),
+        ("topic_allows_unclean_election", "two"),
     ]
 
 

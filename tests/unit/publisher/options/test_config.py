@@ -1,10 +1,13 @@
 """Options: all problems at once, by name, without secrets."""
 
 import pytest
+from pydantic import ValidationError
 
 from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_schemas.topics.topic_names import TableName
+from tailrace_publisher.options.skipped_changes import SkipConfig
+from tailrace_publisher.options.tables import CapturedTables, SchemaChange, templates_of
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tests.least_options import LEAST
 
 
@@ -62,7 +65,42 @@ def test_tables_are_chosen_by_whole_names():
     assert not config.tables.selects(TableName("db", "dbo", "flights2"))
     assert config.tables.selects(TableName("db", "ops", "crew"))
     assert not config.tables.selects(TableName("db", "ops", "log"))
-    assert config.tables.plain_names() == [r"dbo\.flights"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Cust$Ledger", "a+b", "what?", "x[1]", "c^d", "100%|50%", "Sales (LCY)", "star*", "{1}", "t "],
+)
+def test_an_entry_means_the_table_that_is_spelled_like_it(name: str):
+    table = TableName("db", "dbo", name)
+    entry = f"dbo.{name}"
+
+    assert CapturedTables(include=[entry]).selects(table)
+    assert not CapturedTables(exclude=[entry]).selects(table)
+    assert (
+        CapturedTables(schema_changes={entry: SchemaChange.FAIL}).schema_change_of(table)
+        is SchemaChange.FAIL
+    )
+    assert SkipConfig(operations={entry: ["d"]}).operations_of(table) == {"d"}
+    topics = TopicNames("p", templates_of({entry: "{prefix}-x.{database}.{schema}.{table}"}))
+    assert topics.data(table).startswith("p-x.")
+    given = PublisherConfig.load(LEAST | {"lossless_columns": {entry: ["at"]}})
+    assert given.lossless_of(table) == ["at"]
+
+
+def test_a_name_that_is_no_pattern_says_how_it_becomes_one():
+    with pytest.raises(ValidationError, match="backslash before each character"):
+        CapturedTables(include=["dbo.(x"])
+
+
+def test_options_of_names_that_differ_in_case_go_for_the_one_that_is_spelled_so():
+    config = PublisherConfig.load(
+        LEAST | {"lossless_columns": {"dbo.orders": ["a"], "dbo.Orders": ["b"]}}
+    )
+
+    assert config.lossless_of(TableName("db", "dbo", "orders")) == ["a"]
+    assert config.lossless_of(TableName("db", "dbo", "Orders")) == ["b"]
+    assert config.lossless_of(TableName("db", "dbo", "ORDERS")) == ["a"]
 
 
 def test_nothing_under_kafka_extra_is_ever_shown():
@@ -149,34 +187,14 @@ def test_serializations_that_contradict_other_options_are_refused_by_name(
         PublisherConfig.load(LEAST | given)
 
 
-def source_with(**valve: object) -> dict[str, object]:
-    return LEAST | {"source": {**LEAST["source"], "log_valve": valve}}
+def test_the_valve_of_the_log_that_was_removed_is_refused_with_what_to_do_instead() -> None:
+    options = LEAST | {"source": {**LEAST["source"], "log_valve": {"tables": [r"dbo\.log"]}}}
 
-
-def test_the_valve_of_the_log_names_tables_in_the_order_in_which_they_go():
-    config = PublisherConfig.load(source_with(tables=[r"dbo\.log", r"ops\..*", r"dbo\..*"]))
-    names = ("dbo.a", "ops.b", "ops.a", "dbo.log", "hr.x")
-    tables = [TableName("db", *name.split(".")) for name in names]
-
-    order = config.source.log_valve.order_of(tables)
-
-    assert [f"{t.schema}.{t.table}" for t in order] == ["dbo.log", "ops.a", "ops.b", "dbo.a"]
-    assert config.source_changes == ["source.log_valve"]
-    assert PublisherConfig.load(LEAST).source_changes == []
-
-
-@pytest.mark.parametrize(
-    ("valve", "told"),
-    [
-        ({"at_percent": 80}, "list patterns in log_valve.tables in the order"),
-        ({"tables": ["dbo.("]}, "'dbo.(' is not a regular expression"),
-        ({"tables": ["dbo.log"], "at_percent": 100}, "source.log_valve.at_percent = 100"),
-        ({"tables": ["dbo.log"], "for_s": 0}, "source.log_valve.for_s = 0"),
-        ({"table": ["dbo.log"]}, "did you mean tables?"),
-    ],
-)
-def test_a_valve_that_would_do_nothing_or_at_once_is_refused(valve: dict[str, object], told: str):
     with pytest.raises(ConfigError) as raised:
-        PublisherConfig.load(source_with(**valve))
+        PublisherConfig.load(options)
 
-    assert told in "\n".join(raised.value.problems)
+    (told,) = raised.value.problems
+    assert told.startswith("source: log_valve was removed")
+    assert "Fix: remove it" in told
+    assert "docs/runbooks/LogFillsUp.md" in told
+    assert PublisherConfig.load(LEAST).source_changes == []

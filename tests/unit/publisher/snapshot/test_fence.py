@@ -38,12 +38,15 @@ class Server:
     log_end_error: SourceError | None = None
     session_error: SourceError | None = None
     ddl: list[Lsn] = field(default_factory=list)
+    has_groups: bool = False
 
     def query_sets(self, sql: str) -> list[list[Any]]:
         assert "dm_cdc_log_scan_sessions" in sql
         if self.session_error is not None:
             raise self.session_error
-        return [[(self.now,)], self.sessions]
+        newest = max((lsn for lsn, _ in self.mapping), default=None)
+        shown = None if newest is None else newest.to_bytes()
+        return [[(self.now,)], self.sessions, [(shown,)], [(shown,)] if shown else []]
 
     def query(self, sql: str, *parameters: Any) -> list[Any]:
         if "dm_db_log_stats" in sql:
@@ -53,6 +56,10 @@ class Server:
         if "fn_cdc_get_max_lsn" in sql:
             newest = max((lsn for lsn, _ in self.mapping), default=None)
             return [(None if newest is None else newest.to_bytes(),)]
+        if "IsHadrEnabled" in sql:
+            return [(int(self.has_groups),)]
+        if "EngineEdition" in sql:
+            return [(3, 16, None)]
         if "ddl_history" in sql:
             seen = [lsn.to_bytes() for lsn in self.ddl if lsn.to_bytes() <= parameters[0]]
             return [(max(seen, default=None),)]
@@ -63,7 +70,7 @@ class Server:
                 for lsn, time in sorted(self.mapping)
                 if lsn.to_bytes() > behind and time > datetime.fromisoformat(moment)
             ][:1]
-        if "sp_cdc_help_jobs" in sql:
+        if "cdc_jobs" in sql or "sp_cdc_help_jobs" in sql:
             if self.maxtrans is None:
                 raise PermissionMissing("db_owner is needed", number=22904)
             return [_Job("capture", self.maxtrans)]
@@ -75,6 +82,7 @@ class Server:
 class _Job:
     job_type: str
     maxtrans: int
+    retention: int = 4320
 
 
 def session(
@@ -98,6 +106,8 @@ def session(
         0,
         None if end_lsn is None else str(end_lsn),
         str(last_commit or Lsn.ZERO),
+        str(last_commit or Lsn.ZERO),
+        None,
     )
 
 
@@ -148,14 +158,43 @@ def test_nothing_captured_ever_is_the_lowest_fence():
     assert source.reached(source.mark(Lsn.ZERO)) == Lsn.ZERO
 
 
-def test_a_log_reader_that_waits_for_replicas_does_not_reach_it_by_finding_nothing():
-    server = Server(log_end=at(0x50), mapping=[(at(0x20), NOON)])
+@pytest.mark.parametrize("log_end", [at(0x50), None])
+def test_a_log_reader_that_waits_for_replicas_does_not_reach_it_by_finding_nothing(
+    log_end: Lsn | None,
+):
+    server = Server(log_end=log_end, mapping=[(at(0x20), NOON)], has_groups=True)
     source = fences(server)
     fence = source.mark(OURS)
 
     later = NOON + 60 * SECOND
     server.sessions = [session(later, later, empty=90, end_lsn=at(0x20))]
     assert source.reached(fence) is None
+
+
+def test_two_more_empty_scans_reach_it_wherever_they_say_that_they_ended():
+    """What end_lsn of an empty session is, no document says."""
+    server = Server(log_end=at(0x50), mapping=[(at(0x20), NOON)])
+    server.sessions = [session(NOON, NOON, empty=90)]
+    source = fences(server)
+    fence = source.mark(OURS)
+
+    server.sessions = [session(NOON, NOON, empty=91)]
+    assert source.reached(fence) is None, "it may have begun before the mark"
+    server.sessions = [session(NOON, NOON, empty=92)]
+    assert source.reached(fence) == at(0x20)
+
+
+def test_a_session_whose_rows_are_not_committed_reaches_nothing():
+    server = Server(log_end=at(0x50), mapping=[(at(0x40), NOON)])
+    source = fences(server)
+    fence = source.mark(OURS)
+
+    done = session(NOON, NOON, tran_count=2, last_commit=at(0x50))
+    server.sessions = [done]
+    assert source.reached(fence) is None
+    server.sessions = [session(NOON + SECOND, None, number=9), done]
+    server.mapping.append((at(0x50), NOON))
+    assert source.reached(fence) == at(0x50)
 
 
 def test_a_session_that_left_transactions_is_only_as_far_as_its_last_commit():
@@ -194,7 +233,7 @@ def test_a_readable_secondary_has_no_sessions_and_its_mapping_reaches_the_fence(
 
 
 OLD = SourceError("Invalid object name 'sys.dm_db_log_stats'.", number=208)
-DENIED = PermissionMissing("VIEW DATABASE STATE permission denied", number=262)
+DENIED = PermissionMissing("VIEW SERVER PERFORMANCE STATE permission was denied", number=300)
 
 
 @pytest.mark.parametrize("error", [OLD, DENIED])
@@ -227,7 +266,7 @@ def test_in_time_a_bound_that_is_known_tells_whether_the_log_was_drained():
 
     server.sessions = [session(NOON + SECOND, NOON + SECOND, tran_count=100)]
     assert source.reached(fence) is None
-    server.sessions = [session(NOON + SECOND, NOON + SECOND, tran_count=99)]
+    server.sessions = [session(NOON + SECOND, NOON + SECOND, tran_count=99, last_commit=at(0x20))]
     assert source.reached(fence) == at(0x20)
 
 

@@ -21,7 +21,7 @@ from tailrace_publisher.source.catalog.versions import (
     version_at,
     versions_of,
 )
-from tailrace_publisher.source.pages.page_statements import value_expression
+from tailrace_publisher.source.pages.column_values import source_value
 from tailrace_schemas.events.column_types import MAX, ColumnType
 from tailrace_schemas.events.envelope import (
     SchemaColumn,
@@ -29,6 +29,7 @@ from tailrace_schemas.events.envelope import (
     envelope_schema,
     table_schema_of,
 )
+from tailrace_schemas.position.change_position import Operation
 from tests.unit.publisher.source.test_instances import TABLE, at, column, instance
 
 NVARCHAR = ColumnType("nvarchar", length=50)
@@ -63,6 +64,33 @@ def test_excluded_columns_are_not_read_and_the_mask_still_names_the_others():
     assert mask.left_alone([1, None, None, 2], bytes([0b010000])) == ()
 
 
+OLD_TYPES = ("text", "ntext", "image")
+
+
+def test_a_before_image_never_has_text():
+    """Whatever the mask says of it: the documentation of change tables."""
+    schema = TableSchema(TABLE, "t", at(1), (
+        SchemaColumn(1, "id", ColumnType("int")),
+        *[SchemaColumn(n, name, ColumnType(name)) for n, name in enumerate(OLD_TYPES, 2)],
+        SchemaColumn(5, "max", ColumnType("varchar", length=-1)),
+    ))  # fmt: skip
+    mask, changed, left = UpdateMask(schema), b"\x1f", b"\x01"
+    columns = [[7], *[[None]] * 4]
+
+    def untold(operation: int, bits: bytes) -> tuple[str, ...]:
+        (names,) = mask.unavailable(columns, [0], [operation], [bits])
+        places = {"text": 1, "ntext": 2, "image": 3, "max": 4}
+        assert names == tuple(n for n, p in places.items() if mask.is_untold(p, operation, bits))
+        return names
+
+    assert untold(Operation.UPDATE_BEFORE, changed) == OLD_TYPES
+    assert untold(Operation.UPDATE_BEFORE, left) == (*OLD_TYPES, "max")
+    assert untold(Operation.UPDATE_AFTER, changed) == ()
+    assert untold(Operation.UPDATE_AFTER, left) == (*OLD_TYPES, "max")
+    assert untold(Operation.DELETE, changed) == OLD_TYPES
+    assert untold(Operation.INSERT, changed) == ()
+
+
 def test_without_options_a_version_is_what_it_was():
     assert current_columns(PEOPLE, (), rules()) == current_columns(PEOPLE)
     assert not any(c.ordinal for c in published(mask={r".*\.name": "x"}).values())
@@ -87,7 +115,7 @@ def test_what_is_published_has_a_type_of_its_own():
     schema = TableSchema(TABLE, "people", at(1), tuple(columns.values()))
     assert table_schema_of(envelope_schema("p", schema)).columns == registered_form(schema.columns)
     assert "a salt of ours" not in str(envelope_schema("p", schema))
-    assert {name: value_expression(c) for name, c in columns.items()} == {
+    assert {name: source_value(c, None) for name, c in columns.items()} == {
         "id": "[id]",
         "name": "CAST([name] AS nvarchar(50))",
         "born": "CASE WHEN [born] IS NOT NULL THEN CAST(N'***' AS nvarchar(3)) END",
@@ -100,7 +128,7 @@ def test_what_is_published_has_a_type_of_its_own():
 def test_a_text_of_a_mask_cannot_leave_its_literal():
     masked = published(mask={r".*\.name": "' + (SELECT 1) + '"})["name"]
 
-    assert "N''' + (SELECT 1) + '''" in value_expression(masked)
+    assert "N''' + (SELECT 1) + '''" in source_value(masked, None)
 
 
 @pytest.mark.parametrize(

@@ -330,6 +330,42 @@ def test_a_statement_that_never_succeeds(
         raise error
 
 
+_WRAPS = (
+    "[SQL Server]Could not update the metadata that indicates table [dbo].[orders] is enabled for"
+    " Change Data Capture. The failure occurred when executing the command '{}'. The error returned"
+    " was {}: '{}'. Use the action and error to determine the cause of the failure and resubmit the"
+    " request."
+)
+_LOCKED = "Lock request time out period exceeded."
+_REFUSED = "The SELECT permission was denied on the object 'orders', database 'd', schema 'dbo'."
+_DEADLOCK = _WRAPS.format("sp_cdc_add_job", 1205, "Transaction was deadlocked.")
+
+
+@pytest.mark.parametrize(
+    ("text", "outer", "kind", "number"),
+    [
+        (_WRAPS.format("create index", 1222, _LOCKED), 22832, SourceBusy, 1222),
+        (_WRAPS.format("SetCDCTracked(Value = 1)", 1205, _LOCKED), 22830, SourceBusy, 1205),
+        (_WRAPS.format("create role [r]", 229, _REFUSED), 22832, PermissionMissing, 229),
+        (_WRAPS.format("create role [r]", 15247, _REFUSED), 22832, PermissionMissing, 15247),
+        (_WRAPS.format("add", 22836, _DEADLOCK), 22832, SourceBusy, 1205),
+        (_WRAPS.format("drop table", 1222, _LOCKED), 22837, SourceBusy, 1222),
+        ("[SQL Server]The application lock request was not granted.", 22840, SourceBusy, 22840),
+        ("[SQL Server]Row 1222: 'x' is wrong.", 50000, SourceError, 50000),
+    ],
+)
+def test_the_cause_that_a_procedure_of_cdc_wraps_says_what_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    outer: int,
+    kind: type[SourceError],
+    number: int,
+):
+    error = fail(monkeypatch, ("42000", text, outer))
+    assert type(error) is kind
+    assert error.number == number
+
+
 def test_numbers_in_a_message_are_no_error_numbers(monkeypatch: pytest.MonkeyPatch):
     """Names and types may stand in parentheses, before a bracket and a semicolon too."""
     message = "[SQL Server]Conversion of varchar(64); char (121) [x(64) [y]] failed (1205) here."
@@ -422,3 +458,43 @@ def test_keywords_that_are_wrong_or_contradict_the_login(options: dict[str, Any]
         source(**options)
     assert told in str(problems(error.value, SourceConfig))
     assert "s3cret" not in str(problems(error.value, SourceConfig))
+
+
+class Storing(Driver):
+    """A driver whose server refuses to store a statement."""
+
+    def __init__(self, state: str, number: int) -> None:
+        super().__init__(pyodbc.SQL_WVARCHAR, "x".encode("utf-16le"))
+        self._error = diagnostics("SQLExecDirectW", (state, "refused", number))
+        self.sent: list[str] = []
+
+    def execute(self, sql: str, *_: Any) -> None:
+        self.sent.append(sql)
+        if sql.startswith("CREATE PROCEDURE"):
+            raise self._error
+
+
+LONG = f"DECLARE @n int = ?; SELECT N'{'x' * connections.LONG_TEXT}' WHERE 1 = @n"
+
+
+def test_a_statement_that_tempdb_does_not_store_under_snapshot_is_sent_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    driver = Storing("42000", 3952)
+    connection = connected(monkeypatch, driver)
+
+    for _ in range(2):
+        assert connection.query(LONG, 1) == [("x",)]
+    assert [sql.startswith("CREATE") for sql in driver.sent] == [True, False, False]
+
+
+def test_a_statement_that_lost_while_it_was_stored_is_stored_later(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    driver = Storing("40001", 1205)
+    connection = connected(monkeypatch, driver)
+
+    for _ in range(2):
+        with pytest.raises(SourceBusy):
+            connection.query(LONG, 1)
+    assert [sql.startswith("CREATE") for sql in driver.sent] == [True, True]

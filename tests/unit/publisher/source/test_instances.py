@@ -1,11 +1,17 @@
 """Which capture instance, which key, which version."""
 
+import re
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
+
+import pytest
 
 from tailrace_publisher.change.instance import CapturedColumn, CaptureInstance
-from tailrace_publisher.source.catalog.instances import choose_instance
-from tailrace_publisher.source.catalog.keys import choose_keys
+from tailrace_publisher.errors import ColumnsRefused
+from tailrace_publisher.source.catalog.capture_catalog import UniqueKey
+from tailrace_publisher.source.catalog.keys import choose_keys, key_problem
+from tailrace_publisher.source.catalog.table_instances import TableInstances, choose_instance
 from tailrace_publisher.source.catalog.versions import (
     current_columns,
     registered_form,
@@ -13,7 +19,8 @@ from tailrace_publisher.source.catalog.versions import (
     version_at,
     versions_of,
 )
-from tailrace_publisher.source.pages.page_statements import PageStatements, value_expression
+from tailrace_publisher.source.pages.column_values import change_value
+from tailrace_publisher.source.pages.page_statements import PageStatements
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import (
     SchemaColumn,
@@ -66,6 +73,27 @@ def test_the_newer_instance_takes_over_behind_its_hand_over():
     assert choose_instance([older, newer], starts, at(21)) is newer
 
 
+def test_where_instances_start_gives_their_order_and_no_date_does():
+    older = replace(instance("a", 10), create_date=datetime(2013, 1, 2))  # noqa: DTZ001
+    newer = replace(instance("b", 20), create_date=datetime(2013, 1, 1))  # noqa: DTZ001
+
+    found = TableInstances.of([newer, older])
+    assert (found.oldest, found.newest) == (older, newer)
+    # Cleanup has raised the watermark of the older one: it still covers the table from 10 on.
+    cleaned = replace(older, low_watermark=at(30))
+    found = TableInstances.of([newer, cleaned], {"a": at(10), "b": at(20)})
+    assert (found.oldest, found.newest) == (cleaned, newer)
+
+
+def test_an_instance_without_a_start_is_the_newest_and_dates_decide_among_equals():
+    started = replace(instance("a", 10), create_date=datetime(2013, 1, 9))  # noqa: DTZ001
+    waiting = instance("b", None)
+    assert TableInstances.of([waiting, started]).newest is waiting
+    assert TableInstances.of([started, instance("c", 10)]).newest is started
+    later = replace(waiting, name="d", create_date=datetime(2013, 1, 2))  # noqa: DTZ001
+    assert TableInstances.of([later, waiting]).newest is later
+
+
 def test_before_any_of_them_the_one_that_begins_first_is_read_whatever_its_date():
     older, newer = instance("a"), instance("b", 20)
     assert choose_instance([newer, older], {"a": at(10), "b": at(20)}, at(5)) is older
@@ -78,28 +106,63 @@ def test_an_instance_that_the_capture_process_does_not_know_yet_is_not_read():
     assert choose_instance([newer], {}, at(30)) is None
 
 
+def primary(*column_ids: int) -> UniqueKey:
+    return UniqueKey(column_ids, is_primary=True)
+
+
+def index(*column_ids: int) -> UniqueKey:
+    return UniqueKey(column_ids, is_primary=False)
+
+
 def test_the_key_is_the_configured_one_else_the_primary_key_else_the_index():
-    assert choose_keys(COLUMNS, [1], ["code"], ["NOTE"]) == (("note",), ("id",))
-    assert choose_keys(COLUMNS, [1], ["code"], []) == (("id",), ("id",))
-    assert choose_keys(COLUMNS, [], ["code"], []) == (("code",), ("code",))
-    assert choose_keys(COLUMNS, [], ["note"], []) == (("note",), ())
-    assert choose_keys(COLUMNS, [99], [], []) == ((), ())
+    code, note = index(2), index(3)
+    assert choose_keys(COLUMNS, [primary(1), code], ["code"], ["NOTE"]) == (("note",), ("id",))
+    assert choose_keys(COLUMNS, [primary(1), code], ["code"], []) == (("id",), ("id",))
+    assert choose_keys(COLUMNS, [code], ["code"], []) == (("code",), ("code",))
+    assert choose_keys(COLUMNS, [note], ["note"], []) == (("note",), ())
+    assert choose_keys(COLUMNS, [primary(99)], [], []) == ((), ())
     assert choose_keys(COLUMNS, [], [], []) == ((), ())
 
 
 def test_rows_are_told_apart_by_the_primary_key_whatever_the_event_key_is():
-    assert choose_keys(COLUMNS, [1], [], ["id"]) == (("id",), ("id",))
-    assert choose_keys(COLUMNS, [1], [], ["id", "code"]) == (("id", "code"), ("id",))
-    assert choose_keys(COLUMNS, [2, 1], ["id"], ["code"]) == (("code",), ("code", "id"))
-    assert choose_keys(COLUMNS, [], ["id"], ["note"]) == (("note",), ("id",))
+    pk = primary(1)
+    assert choose_keys(COLUMNS, [pk], [], ["id"]) == (("id",), ("id",))
+    assert choose_keys(COLUMNS, [pk], [], ["id", "code"]) == (("id", "code"), ("id",))
+    assert choose_keys(COLUMNS, [primary(2, 1)], ["id"], ["code"]) == (("code",), ("code", "id"))
+    assert choose_keys(COLUMNS, [index(1)], ["id"], ["note"]) == (("note",), ("id",))
+
+
+def test_an_index_that_identifies_no_row_any_more_is_no_key():
+    """It has a filter, or was dropped, and capture still names its columns."""
+    assert choose_keys(COLUMNS, [], ["code"], []) == ((), ())
+    assert choose_keys(COLUMNS, [index(3)], ["code"], []) == ((), ())
+    assert choose_keys(COLUMNS, [index(1, 2)], ["code"], []) == ((), ())
+    assert choose_keys(COLUMNS, [index(1)], ["id", "code"], []) == (("id", "code"), ("id", "code"))
 
 
 def test_what_has_no_value_in_the_change_table_tells_no_rows_apart():
     computed = replace(COLUMNS[0], is_computed=True)
     variant = replace(COLUMNS[0], type=ColumnType("sql_variant"))
+    unique = [primary(1), index(2)]
 
-    assert choose_keys((computed, *COLUMNS[1:]), [1], ["code"], [])[1] == ("code",)
-    assert choose_keys((variant, *COLUMNS[1:]), [1], [], [])[1] == ()
+    assert choose_keys((computed, *COLUMNS[1:]), unique, ["code"], []) == (("code",), ("code",))
+    assert choose_keys((computed, *COLUMNS[1:]), unique, [], []) == ((), ())
+    assert choose_keys((computed, *COLUMNS[1:]), [index(1)], ["id"], []) == ((), ())
+    assert choose_keys((variant, *COLUMNS[1:]), [primary(1)], [], []) == (("id",), ())
+
+
+def test_a_message_key_that_change_tables_do_not_hold_is_refused_by_name():
+    computed = replace(COLUMNS[1], is_computed=True)
+
+    assert key_problem("dbo.flights", COLUMNS, ["ID", "note"]) is None
+    text = key_problem("dbo.flights", (COLUMNS[0], computed), ["id", "CODE"])
+    assert text is not None
+    assert "message_keys.dbo.flights: column code is computed" in text
+    text = key_problem("dbo.flights", COLUMNS, ["cod"])
+    assert text is not None
+    assert "message_keys.dbo.flights: column cod is not captured" in text
+    with pytest.raises(ColumnsRefused, match="column cod is not captured"):
+        current_columns(replace(instance("a"), key_problem=text))
 
 
 def test_columns_that_differ_in_case_only_are_chosen_by_their_spelling():
@@ -109,8 +172,8 @@ def test_columns_that_differ_in_case_only_are_chosen_by_their_spelling():
         column(3, "id", ColumnType("int"), nullable=False),
     )
 
-    for name in ("ID", "Id", "id"):
-        assert choose_keys(columns, [], [name], []) == ((name,), (name,))
+    for number, name in enumerate(("ID", "Id", "id"), 1):
+        assert choose_keys(columns, [index(number)], [name], []) == ((name,), (name,))
         assert choose_keys(columns, [], [], [name]) == ((name,), ())
     assert choose_keys(columns, [], [], ["iD"]) == (("ID",), ())
 
@@ -185,14 +248,14 @@ def test_only_what_can_carry_seven_digits_becomes_lossless():
     found = current_columns(times, ["EXACT", "coarse"])
 
     assert [c.lossless for c in found] == [False, True, False]
-    assert value_expression(found[1]) == "CONVERT(varchar(27), [exact], 121)"
+    assert change_value(found[1], None) == "CONVERT(varchar(27), [exact], 121)"
 
 
 def test_an_older_version_reads_its_own_type():
     narrow = SchemaColumn(1, "id", ColumnType("int"))
 
-    assert value_expression(narrow, ColumnType("bigint")) == "CAST([id] AS int)"
-    assert value_expression(narrow, ColumnType("int")) == "[id]"
+    assert change_value(narrow, ColumnType("bigint")) == "CAST([id] AS int)"
+    assert change_value(narrow, ColumnType("int")) == "CAST([id] AS int)"
 
 
 def test_names_are_quoted_in_the_page_statements():
@@ -206,3 +269,17 @@ def test_names_are_quoted_in_the_page_statements():
         assert "[a]]b]" in statement
     assert statements.rest.count("?") == 8
     assert statements.later.count("?") == 3
+
+
+def test_nothing_else_decides_which_instance_is_the_newest():
+    root = Path(__file__).parents[4]
+    files = [*root.glob("publisher/**/*.py"), *root.glob("tailrace/**/*.py")]
+    of_their_own = {"table_instances.py", "probe.py"}  # the latter takes any of a group
+    found = [
+        f"{path.name}: {line.strip()}"
+        for path in files
+        if path.name not in of_their_own
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"(?<!record\.)\binstances\[(-1|0)\]|key=.*create_date", line)
+    ]
+    assert found == []

@@ -50,6 +50,7 @@ class Encoding:
     """
 
     rows_min = 2
+    as_bytes: frozenset[str] = frozenset()
 
     def __init__(self, reader: RowReader, declined: int, reason: Declined | None = None) -> None:
         self._reader = reader
@@ -59,10 +60,8 @@ class Encoding:
         self._reads = 0
         self._changed = threading.Condition()
 
-    def read(
-        self, batch: str, parameters: Sequence[object], statements: int, *, with_newest: bool
-    ) -> Fetched[list[ChangeRow]]:
-        found = self._reader.read(batch, parameters, statements, with_newest=with_newest)
+    def read(self, *asked: Any, with_newest: bool) -> Fetched[list[ChangeRow]]:
+        found = self._reader.read(*asked, with_newest=with_newest)
         with self._changed:
             self._reads += 1
             self._changed.notify_all()
@@ -98,8 +97,8 @@ def test_every_row_comes_once_whichever_page_is_declined(
     capture = instance(ordered_by_command_id=True)
     schema = TableSchema(TABLE, "t", FIRST, current_columns(capture))
     size = RowSize(schema)
-    others = [Encoding(RowReader(connection, "t", PAGE, size), len(ROWS))]
-    others.append(Encoding(RowReader(connection, "t", PAGE, size), declined, reason))
+    others = [Encoding(RowReader(connection, PAGE, size), len(ROWS))]
+    others.append(Encoding(RowReader(connection, PAGE, size), declined, reason))
     made = list(others)
     reading = ThreadPoolExecutor(1)
     lane = PageLane(reading, lambda: connection, lambda: None)

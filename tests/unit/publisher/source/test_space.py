@@ -1,6 +1,6 @@
 """What is known of the source's space, by limits and rights; when it ends, by a moved clock.
 
-The connection is a stand-in: the embedded server has none of these views.
+The connection is a stand-in: the log of the embedded server is no file, and it shows no volumes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ class Server:
         self.free = free
         self.is_away = False
         self.queries = 0
+        self.kind: tuple[int, int | None] = (3, 16)
 
     def query(self, sql: str) -> list[Any]:
+        if "SERVERPROPERTY" in sql:
+            return [(*self.kind, None)]
         self.queries += 1
         if self.is_away:
             raise SourceUnavailable("no answer")
@@ -46,7 +49,7 @@ class Server:
                 raise PermissionMissing("VIEW SERVER STATE permission was denied", number=300)
             return [(0, "d", self.free[0]), (1, "l", self.free[1])]
         if self.used is None:
-            raise PermissionMissing("VIEW DATABASE STATE permission was denied", number=262)
+            raise PermissionMissing("the user does not have permission", number=297)
         return list(self.files) if "database_files" in sql else [(self.used, "REPLICATION")]
 
 
@@ -130,15 +133,38 @@ def test_a_disk_that_fills_up_is_told():
     assert watched.metrics.disk_full_s() == pytest.approx(left, rel=0.02)
 
 
-def test_without_the_right_nothing_is_known_and_nobody_asks_again():
+@pytest.mark.parametrize(
+    ("kind", "fix"),
+    [
+        ((3, 13), "USE master; GRANT VIEW SERVER STATE TO"),
+        ((2, 15), "USE master; GRANT VIEW SERVER STATE TO"),
+        ((3, 16), "USE master; GRANT VIEW SERVER PERFORMANCE STATE TO"),
+        ((3, None), "USE master; GRANT VIEW SERVER STATE TO"),
+        ((8, 12), "USE master; GRANT VIEW SERVER PERFORMANCE STATE TO"),
+        ((5, 12), "GRANT VIEW DATABASE STATE TO"),
+        ((12, 12), "GRANT VIEW DATABASE STATE TO"),
+    ],
+)
+def test_without_the_right_nothing_is_known_and_nobody_asks_again(
+    kind: tuple[int, int | None], fix: str
+):
     server = Server()
     server.used = None
+    server.kind = kind
     watched = Watched(server)
     (told,) = watched.pass_time(600, 0)
-    assert told["event"] == "space_not_visible"
-    assert "GRANT VIEW DATABASE STATE" in told["fix"]
+    assert (told["event"], told["view"]) == ("space_not_visible", "sys.dm_db_log_space_usage")
+    assert told["fix"].startswith(fix)
     assert server.queries == 1
     assert math.isnan(watched.metrics.log_full_s())
+
+
+def test_volumes_that_are_not_shown_hide_the_disk_alone():
+    watched = Watched(Server())
+    (told,) = watched.pass_time(1200, 0)
+    assert (told["event"], told["view"]) == ("space_not_visible", "sys.dm_os_volume_stats")
+    assert told["effect"].endswith("disk is full")
+    assert watched.metrics.log_full_s() == math.inf
 
 
 def test_a_server_that_is_away_is_no_missing_right():

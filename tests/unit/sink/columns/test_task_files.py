@@ -123,12 +123,19 @@ def test_statistics_are_bounds_in_deltas_form(tmp_path: Path) -> None:
     assert found["minValues"]["wide"] == Decimal("-9999999999999999999999999999.9999999999")
     assert found["maxValues"]["at"] == "9999-12-31T23:59:59.999"
     assert (found["minValues"]["day"], found["maxValues"]["day"]) == ("0001-01-01", "0001-01-06")
-    assert "rate" not in found["minValues"], "a footer's bounds ignore NaN"
+    assert "rate" in found["minValues"], "deltalake finds no row by a filter without bounds"
     assert "raw" not in found["minValues"]
     assert found["nullCount"]["none"] == len(ROWS)
     assert "none" not in found["minValues"]
     assert found["nullCount"]["id"] == 0
     assert found["tightBounds"] is True
+
+
+def test_a_zero_is_within_the_bounds_of_floats_whatever_its_sign(tmp_path: Path) -> None:
+    values, _ = messages([(*ROWS[0][:6], zero, *ROWS[0][7:]) for zero in (-0.0, 0.0)])
+    text = results_of(work_in(tmp_path), values)[0]["statistics"]
+    assert '"rate":-0.0' in text.partition("maxValues")[0]
+    assert '"rate":0.0' in text.partition("maxValues")[2]
 
 
 def test_a_text_of_greatest_characters_has_no_bound_that_excludes_it(tmp_path: Path) -> None:

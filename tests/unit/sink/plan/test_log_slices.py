@@ -20,7 +20,7 @@ from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.point import Point
-from tailrace_sink.reading.tail_plan import backlog_up_to
+from tailrace_sink.reading.tail_plan import records_up_to
 from tests.unit.sink.plan.progress_records import NAMES, OTHER, TOPIC, lsn, record
 
 SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
@@ -93,7 +93,8 @@ def filled(cuts: int, shards: int) -> tuple[MemoryLogTable, list[SinkState]]:
 
 def folds(log: MemoryLogTable, shards: int) -> list[SinkState]:
     slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
-    backlog = backlog_up_to(slices, SinkState(), Point(), log.state.batch)
+    records = records_up_to(slices, SinkState(), Point(), log.state.batch)
+    backlog = Backlog.of(SinkState(), records)
     states = [SinkState()]
     while found := plan_batch(states[-1], backlog, NAMES, Bound(2 * shards), shards=shards):
         states.append(found.following)
@@ -118,7 +119,8 @@ def test_a_log_that_grows_while_it_is_read_is_read_to_where_it_ended():
         log.append(incoming)
     newest = log.state
     slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
-    backlog = backlog_up_to(slices, SinkState(), Point(), newest.batch)
+    records = records_up_to(slices, SinkState(), Point(), newest.batch)
+    backlog = Backlog.of(SinkState(), records)
     found = plan_batch(SinkState(), backlog, NAMES, Bound(1 << 62), shards=1)
     assert found is not None
     assert found.following.closed_lsn >= newest.closed_lsn
@@ -135,12 +137,14 @@ def test_what_a_point_needs_does_not_grow_with_the_cuts_of_the_log(shards: int):
             fresh = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
             log.looks = 0
             at = int(state.closed_lsn.split(":")[1], 16) + 1
-            backlog = backlog_up_to(fresh, state, Point(lsn(at)), log.state.batch)
+            records = records_up_to(fresh, state, Point(lsn(at)), log.state.batch)
+            backlog = Backlog.of(state, records)
             found = plan_batch(state, backlog, NAMES, Bound(1 << 62), shards=shards)
             assert found is not None
             assert found.following.closed_lsn == lsn(at)
             looks[cuts, states.index(state) > 5, state is states[-2]] = log.looks
-        by_time = backlog_up_to(slices, states[5], Point(commit_ms=1000 + 14), log.state.batch)
+        records = records_up_to(slices, states[5], Point(commit_ms=1000 + 14), log.state.batch)
+        by_time = Backlog.of(states[5], records)
         found = plan_batch(states[5], by_time, NAMES, Bound(1 << 62), shards=shards)
         assert found is not None
         assert found.following.closed_lsn == lsn(14)

@@ -76,7 +76,8 @@ def sinks_of(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Ol
     )
     monkeypatch.setattr("tailrace_sink.upkeep.old_data.has_delta_log", lambda _: True)
     monkeypatch.setattr("tailrace_sink.upkeep.old_data.table_metadata", lambda *_: None)
-    spark = cast(Any, SimpleNamespace(newSession=lambda: None))
+    monkeypatch.setattr("tailrace_sink.upkeep.old_data.own_session", lambda spark: spark)
+    spark = cast(Any, None)
     commits = cast(
         Any, SimpleNamespace(state_of=lambda _: SinkState(versions={PATH: tables.oldest}))
     )

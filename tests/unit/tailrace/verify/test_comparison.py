@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.reading.change_rows import NotThere
 from tailrace.verify import compare, ranges
 from tailrace.verify.canonical_text import CanonicalColumn
 from tailrace.verify.compare import Comparison, Limits
@@ -288,6 +289,74 @@ def faults(patch: pytest.MonkeyPatch, seed: int) -> list[str]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_reported_is_what_is_wrong(monkeypatch: pytest.MonkeyPatch, seed: int):
     assert faults(monkeypatch, seed) == []
+
+
+def test_a_range_that_differs_is_not_equal_if_no_row_of_it_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    class Blind(World):
+        """A lake with a row that only its checksum has."""
+
+        def newest(self, *_: Any) -> str:
+            return str(lsn(self.cut))
+
+    world = Blind(random.Random(1), writes=False)
+    world.history = {key: [(1, 1)] for key in KEYS}
+    world.now = world.cut = 1
+    of = Cuts.checksums
+
+    def with_one_more(cut: Cuts, parts: Sequence[KeyRange]) -> dict[int, Checksum]:
+        found = of(cut, parts)
+        rows, *sums = found[1]
+        return found | {1: (rows + 1, *sums)}
+
+    assert compared(monkeypatch, world, (None, None), has_ranges=True).is_proven
+    monkeypatch.setattr(Cuts, "checksums", with_one_more)
+    result = compared(monkeypatch, world, (None, None), has_ranges=True)
+    assert not result.is_proven
+    assert "differ by their checksums" in str(result.problem)
+
+    world.history[KEYS[-1]].append((1, None))  # a row that is found does not explain other ranges
+    world.lost.clear()
+    monkeypatch.setattr(World, "lake", lambda *_: 1)
+    result = compared(monkeypatch, world, (None, None), has_ranges=True)
+    assert result.differing[Kind.SURPLUS.value] == 1
+    assert "rows of 1 key ranges differ by their checksums" in str(result.problem)
+
+
+class StandingStill(Source):
+    """A source whose capture process does not read its log."""
+
+    def reached(self, _: Any) -> None:  # type: ignore[override]
+        return None
+
+
+def comparison_of(patch: pytest.MonkeyPatch, cut: str | None) -> Comparison:
+    patch.setattr(compare, "read", lambda *_: Cuts(World(random.Random(1))))
+    patch.setattr(compare, "reading_options", lambda _: {})
+    patch.setattr(compare, "newest_logged", lambda *_: cut)
+    patch.setattr(compare, "has_ranges", lambda _: False)
+    lake: Any = type("Lake", (), {"lake": "/lake", "log_path": ""})
+    source: Any = StandingStill(World(random.Random(1)))
+    session: Any = None
+    return Comparison(source, session, lake, Limits(wait_s=30))
+
+
+def test_a_capture_process_that_stands_still_is_waited_for_once(monkeypatch: pytest.MonkeyPatch):
+    waits: list[float] = []
+    monkeypatch.setattr(compare, "wait_for", lambda _, limit_s: waits.append(limit_s))
+    comparison = comparison_of(monkeypatch, str(lsn(1)))
+
+    problems = [comparison.compare(SHAPE).problem for _ in range(13)]
+
+    assert all("capture process has not read the log" in str(problem) for problem in problems)
+    assert sum(waits) == 30
+
+
+def test_a_lake_without_a_cut_says_so_before_anything_is_read(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(NotThere, match="the lake /lake has no cut yet"):
+        comparison_of(monkeypatch, None).check_cut()
+    comparison_of(monkeypatch, str(lsn(1))).check_cut()
 
 
 Patch = Callable[[pytest.MonkeyPatch], None]

@@ -16,6 +16,7 @@ from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import Key, TableShape, shape_of
 from tailrace.verify.verify import Verification
 from tailrace_publisher.change.column_rules import ColumnRules
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.records.signals import ROWS_MAX
 from tests.unit.publisher.snapshot.table_source import instance_of
@@ -29,7 +30,8 @@ def shape(kind: str = "int", **facts: object) -> TableShape:
         replace(column, type=ColumnType(kind, scale=7)) if column.name == "a" else column
         for column in made.columns
     )
-    return shape_of([replace(made, columns=columns, **facts)], (), ColumnRules())
+    instances = TableInstances.of([replace(made, columns=columns, **facts)])
+    return shape_of(instances, (), ColumnRules())
 
 
 @pytest.mark.parametrize(

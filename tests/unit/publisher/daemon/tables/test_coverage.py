@@ -18,6 +18,7 @@ from tailrace_publisher.daemon.tables.coverage import (
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.errors import PositionExpired
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
@@ -46,7 +47,7 @@ def instance(name: str, low: int | None, object_id: int = 0) -> CaptureInstance:
 
 
 def table(*instances: CaptureInstance, **parts: object) -> PublishedTable:
-    found = PublishedTable(TABLE, list(instances))
+    found = PublishedTable(TABLE, TableInstances(instances))
     for name, value in parts.items():
         setattr(found, name, value)
     return found
@@ -57,78 +58,108 @@ FOLLOWED = TableRecord(TableState.FOLLOWED, at(10), ("a", "b"))
 
 def test_the_first_instance_holds_from_where_the_table_is_covered_whatever_cleanup_took():
     found = table(instance("a", 30), instance("b", 50))
-    assert covers_of(found, FOLLOWED, at(90)) == {"a": at(10), "b": at(50)}
+    assert covers_of(found, FOLLOWED, at(90), at(90)) == {"a": at(10), "b": at(50)}
 
 
 def test_what_it_began_with_is_told_by_the_watermarks_not_by_dates_of_a_clock_that_was_put_back():
     found = table(instance("newer", 50), instance("older", 10))
-    begins = fresh_record(TableRecord(TableState.PENDING), covers_of(found, TableRecord(), at(5)))
+    begins = fresh_record(
+        TableRecord(TableState.PENDING), covers_of(found, TableRecord(), at(5), at(5))
+    )
 
     assert (begins.covers_from, begins.instances) == (at(10), ("older", "newer"))
-    assert covers_of(found, begins, at(30)) == {"newer": at(50), "older": at(10)}
+    assert covers_of(found, begins, at(30), at(30)) == {"newer": at(50), "older": at(10)}
 
 
 def test_the_first_of_those_that_are_left_holds_what_comes_once_that_was_checked():
     found = table(instance("b", 50))
-    left = still_covered(found, FOLLOWED, covers_of(found, FOLLOWED, at(60)), at(60))
+    left = still_covered(
+        found, FOLLOWED, covers_of(found, FOLLOWED, at(60), at(60)), at(60), at(60)
+    )
 
     assert (left.covers_from, left.instances) == (at(10), ("b",))
-    assert covers_of(table(instance("b", 70)), left, at(80)) == {"b": at(10)}
+    assert covers_of(table(instance("b", 70)), left, at(80), at(80)) == {"b": at(10)}
 
 
 def test_an_older_instance_that_goes_before_the_newer_one_holds_what_comes_is_a_lost_place():
     found = table(instance("b", 50))
     with pytest.raises(PositionExpired, match="a was disabled") as raised:
-        still_covered(found, FOLLOWED, covers_of(found, FOLLOWED, at(40)), at(40))
+        still_covered(found, FOLLOWED, covers_of(found, FOLLOWED, at(40), at(40)), at(40), at(40))
     assert raised.value.minimum == at(50)
 
 
 def test_an_instance_that_is_not_recognised_holds_nothing():
     found = table(instance("c", None))
-    assert covers_of(found, FOLLOWED, at(90)) == {}
+    assert covers_of(found, FOLLOWED, at(90), at(90)) == {}
     with pytest.raises(PositionExpired, match="no other is recognised"):
-        still_covered(found, FOLLOWED, {}, at(60))
+        still_covered(found, FOLLOWED, {}, at(60), at(60))
 
 
 def test_an_instance_made_again_under_its_name_is_another_one():
     found = table(instance("a", 70, object_id=2), object_ids={"a": 1}, covers={"a": at(10)})
     record = replace(FOLLOWED, instances=("a",))
 
-    assert covers_of(found, record, at(60)) == {"a": at(70)}
+    assert covers_of(found, record, at(60), at(60)) == {"a": at(70)}
     with pytest.raises(PositionExpired, match="a was disabled"):
-        still_covered(found, record, covers_of(found, record, at(60)), at(60))
-    assert still_covered(found, record, covers_of(found, record, at(80)), at(80)).instances == (
-        "a",
-    )
+        still_covered(found, record, covers_of(found, record, at(60), at(60)), at(60), at(60))
+    assert still_covered(
+        found, record, covers_of(found, record, at(80), at(80)), at(80), at(80)
+    ).instances == ("a",)
 
 
 def test_nor_is_one_that_was_made_again_while_nobody_looked():
     """A start has no object ids to compare: what tells is that it lacks what is not out."""
     found = table(instance("b", 50), instance("a", 70))
-    covers = covers_of(found, FOLLOWED, at(60))
+    covers = covers_of(found, FOLLOWED, at(60), at(60))
 
     assert covers == {"b": at(50), "a": at(70)}
-    assert still_covered(found, FOLLOWED, covers, at(60)).instances == ("b", "a")
+    assert still_covered(found, FOLLOWED, covers, at(60), at(60)).instances == ("b", "a")
 
     alone = table(instance("a", 70))
     with pytest.raises(PositionExpired) as raised:
-        still_covered(alone, FOLLOWED, covers_of(alone, FOLLOWED, at(60)), at(60))
+        still_covered(alone, FOLLOWED, covers_of(alone, FOLLOWED, at(60), at(60)), at(60), at(60))
     assert raised.value.minimum == at(70)
 
 
 def test_a_newer_instance_holds_from_where_it_was_first_seen():
     found = table(instance("a", 90), instance("b", 90), covers={"a": at(10), "b": at(50)})
-    assert covers_of(found, FOLLOWED, at(90)) == {"a": at(10), "b": at(50)}
+    assert covers_of(found, FOLLOWED, at(90), at(90)) == {"a": at(10), "b": at(50)}
 
 
 def test_a_table_of_which_nothing_is_out_is_covered_from_what_it_has_now():
     pending = TableRecord(TableState.PENDING, at(50), ("a",))
     found = table(instance("b", 70))
 
-    record = still_covered(found, pending, covers_of(found, pending, at(40)), at(40))
+    record = still_covered(
+        found, pending, covers_of(found, pending, at(40), at(40)), at(40), at(40)
+    )
 
     assert (record.covers_from, record.instances) == (at(70), ("b",))
     assert record.state is TableState.PENDING
+
+
+def test_nor_does_it_wait_for_a_watermark_of_a_primary_whose_last_commits_were_lost():
+    pending = TableRecord(TableState.PENDING, at(50), ("a",))
+    found = table(instance("a", 20))
+
+    covers = covers_of(found, pending, at(40), at(40))
+
+    assert covers == {"a": at(20)}
+    assert still_covered(found, pending, covers, at(40), at(40)).covers_from == at(20)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [instance("b", 70), instance("a", 70), instance("a", 70, object_id=5)],
+    ids=["another instance", "cleaned up", "enabled again"],
+)
+def test_a_table_of_which_a_part_of_a_transaction_is_out_has_lost_its_place(left: CaptureInstance):
+    """Its other changes are in no instance, so readers must forget what they have of it."""
+    pending = TableRecord(TableState.PENDING, at(50), ("a",))
+    found = table(left, object_ids={"a": instance("a", 50).object_id})
+
+    with pytest.raises(PositionExpired):
+        still_covered(found, pending, covers_of(found, pending, at(49), at(50)), at(49), at(50))
 
 
 def test_it_begins_with_what_its_instances_hold_and_forgets_what_was():

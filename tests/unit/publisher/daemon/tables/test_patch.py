@@ -75,6 +75,12 @@ def test_all_rows_are_read_if_a_dropped_column_had_the_name():
     assert found.condition(newer, "id > 5") == "(id > 5)"
 
 
+def test_all_rows_are_read_if_an_earlier_instance_had_the_column():
+    newer = instance("c", column(1, "id"), column(3, "city"))
+    earlier = TableSchema(TABLE, "a", START, (SchemaColumn(3, "city", ColumnType("int")),))
+    assert patch_of(KNOWN, newer, START, [earlier]) == Patch(("city",), START, is_whole=True)
+
+
 def test_a_column_that_is_dropped_before_its_turn_is_left_out():
     patch = Patch(("city", "zip"), START)
     now = instance("b", column(3, "city", in_source=False), column(4, "zip"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.coverage import PublishedTable, reading_of
 from tailrace_publisher.daemon.tables.reading_plan import ReadingPlan
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_publisher.source.log.probe import PROBE_INSTANCES, Probe
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
@@ -55,7 +56,7 @@ def tables(draw: st.DrawFn) -> list[PublishedTable]:
             for i in instances[: draw(st.integers(0, len(instances)))]
         }
         covers = {i.name: at(draw(lsns)) for i in instances}
-        found.append(PublishedTable(table, instances, versions, covers))
+        found.append(PublishedTable(table, TableInstances(instances), versions, covers))
     return found
 
 
@@ -83,7 +84,7 @@ def test_the_same_readings_are_given_again_while_they_are_the_same():
     one, two = instance(table, 1, 1), instance(table, 2, 5)
     versions = {i.name: (TableSchema(table, i.name, at(1), ()),) for i in (one, two)}
     covers = {one.name: at(1), two.name: at(5)}
-    published = PublishedTable(table, [one, two], versions, covers)
+    published = PublishedTable(table, TableInstances((one, two)), versions, covers)
     plan = ReadingPlan([published], [published])
 
     assert plan.at(at(5)) is plan.at(at(2))

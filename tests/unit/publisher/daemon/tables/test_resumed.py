@@ -10,6 +10,7 @@ from tailrace_publisher.daemon.tables.coverage import PublishedTable
 from tailrace_publisher.daemon.tables.resumed_versions import fingerprint_of, resumed_version
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import TableState
+from tailrace_publisher.source.catalog.table_instances import TableInstances
 from tailrace_schemas.events.column_types import ColumnType
 from tailrace_schemas.events.envelope import (
     SchemaColumn,
@@ -54,7 +55,7 @@ def instance(name: str = "dbo_orders") -> CaptureInstance:
 
 
 def table(*names: str) -> PublishedTable:
-    return PublishedTable(TABLE, [instance(name) for name in names or ("dbo_orders",)])
+    return PublishedTable(TABLE, TableInstances(map(instance, names or ("dbo_orders",))))
 
 
 def test_a_table_that_is_as_it_was_goes_on_as_the_registry_would_have_it():

@@ -1,0 +1,1 @@
+../../docs/genuine/facts.sql

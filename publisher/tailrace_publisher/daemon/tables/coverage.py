@@ -102,9 +102,10 @@ def covers_of(
 
     The instance that the table started with holds them from ``covers_from``, whatever its low
     watermark is, as long as cleanup deleted only published changes. If it lacks more than that,
-    somebody may have created it again under the same name. Then its own low watermark counts. It
-    also counts while nothing is published of a table: the stored one may be of a primary whose last
-    commits were lost, and ahead of what the new primary will write for a long time.
+    somebody may have created it again under the same name. Then its own low watermark counts.
+
+    It also counts while no change of a table is published. The stored one may come from a primary
+    whose last commits were lost, and the new one may need long to get there.
 
     Args:
         table: as of the last refresh, with the instances found now.

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,7 @@ from tailrace.verify.verify import VerifyOptions, verify
 from tailrace_compose.local.jars import spark_jars
 from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.process import free_port
+from tests.hidden_damage import run_as_the_sink
 
 _DATABASE: Final = "city"
 _SEED_ROWS: Final = 1000
@@ -191,7 +193,8 @@ def _verified(
     spark = configured_session(configured.sink())
     started_s = time.perf_counter() - begun
     try:
-        damaged = _damage(spark, f"{configured.sink().lake}/{_DATABASE}/dbo/trips", rows)
+        damage = partial(run_as_the_sink, spark, configured.sink().prefix)
+        damaged = _damage(spark, damage, f"{configured.sink().lake}/{_DATABASE}/dbo/trips", rows)
         _commit_one_more(stack, sink, rows)
         found = verify(configured.publisher(), configured.sink(), spark, VerifyOptions())
     finally:
@@ -210,8 +213,10 @@ def _verified(
     }
 
 
-def _damage(spark: SparkSession, location: str, rows: int) -> dict[str, str]:
-    """Change the lake's table without the sink.
+def _damage(
+    spark: SparkSession, damage: Callable[[str], None], location: str, rows: int
+) -> dict[str, str]:
+    """Change the lake's table, which no commit shows.
 
     Returns:
         The id of the row that now differs, by how it differs.
@@ -220,9 +225,9 @@ def _damage(spark: SparkSession, location: str, rows: int) -> dict[str, str]:
     table = f"delta.`{location}`"
     columns = spark.table(table).columns
     others = ", ".join(f"`{name}`" for name in columns if name != "id")
-    spark.sql(f"DELETE FROM {table} WHERE id = {lost}")
-    spark.sql(f"UPDATE {table} SET from_zone = from_zone + 1 WHERE id = {changed}")
-    spark.sql(
+    damage(f"DELETE FROM {table} WHERE id = {lost}")
+    damage(f"UPDATE {table} SET from_zone = from_zone + 1 WHERE id = {changed}")
+    damage(
         f"INSERT INTO {table} (id, {others}) SELECT {surplus}, {others} FROM {table}"
         f" WHERE id = {changed}"
     )

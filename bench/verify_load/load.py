@@ -37,6 +37,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,6 +70,7 @@ from tailrace_compose.local.stack import LocalStack
 from tailrace_emulator.testing.process import free_port
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_sink.options.config import SinkConfig
+from tests.hidden_damage import run_as_the_sink
 
 _LIMIT_S: Final = 600.0
 _POLL_S: Final = 0.5
@@ -304,9 +306,10 @@ class _Load:
         """Lose, change and add a row of the lake; return their ids by how they differ."""
         lost, changed, surplus = ACCOUNTS + 100, ACCOUNTS + 200, 2 * _MARKER
         others = ", ".join(f"`{n}`" for n in self.spark.table(table).columns if n != "id")
-        self.spark.sql(f"DELETE FROM {table} WHERE id = {lost}")
-        self.spark.sql(f"UPDATE {table} SET balance = balance + 0.01 WHERE id = {changed}")
-        self.spark.sql(
+        damage = partial(run_as_the_sink, self.spark, self.sink.prefix)
+        damage(f"DELETE FROM {table} WHERE id = {lost}")
+        damage(f"UPDATE {table} SET balance = balance + 0.01 WHERE id = {changed}")
+        damage(
             f"INSERT INTO {table} (id, {others}) SELECT {surplus}, {others} FROM {table}"
             f" WHERE id = {changed + 1}"
         )

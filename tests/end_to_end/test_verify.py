@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_service.registry.client import SchemaRegistry
 from tests.end_to_end.commands import Command, run_all, running
 from tests.end_to_end.conftest import Pipeline, wait_until
+from tests.hidden_damage import run_as_the_sink
 from tests.verify_values import COLUMNS, WITHHELD, rows_of_values
 
 pytestmark = [
@@ -177,17 +179,18 @@ def plant(spark: SparkSession, pipeline: Pipeline, pause: threading.Lock) -> Non
     The lake also loses an update: of a row that changes now. Returns when a cut has all of it.
     """
     path = f"delta.`{pipeline.folder}/lake/{pipeline.database}/dbo/accounts`"
+    damage = partial(run_as_the_sink, spark, pipeline.prefix)
     late = BUSY + 50
     with pause:  # A merge of the sink would conflict with these writes.
         with closing(pipeline.server.connect(pipeline.database)) as connection:
             connection.execute("UPDATE dbo.accounts SET balance = 0.07 WHERE id = ?", late)
         pipeline.scan()
         pipeline.lake_reaches_source()
-        spark.sql(f"UPDATE {path} SET balance = {late} WHERE id = {late} AND balance = 0.07")
-        spark.sql(f"UPDATE {path} SET balance = balance + 0.01 WHERE id = {BUSY + 7}")
-        spark.sql(f"DELETE FROM {path} WHERE id = {BUSY + 300}")
+        damage(f"UPDATE {path} SET balance = {late} WHERE id = {late} AND balance = 0.07")
+        damage(f"UPDATE {path} SET balance = balance + 0.01 WHERE id = {BUSY + 7}")
+        damage(f"DELETE FROM {path} WHERE id = {BUSY + 300}")
         names = [name for name in spark.table(path).columns if name != "id"]
-        spark.sql(
+        damage(
             f"INSERT INTO {path} (id, {', '.join(names)})"
             f" SELECT id + 100000, {', '.join(names)} FROM {path} WHERE id = {BUSY + 599}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +14,7 @@ from tests.end_to_end.commands import Answer, Command, run_all
 from tests.end_to_end.conftest import Pipeline, wait_until
 from tests.end_to_end.test_verify import repeating
 from tests.fix_object_store import SharedStore
+from tests.hidden_damage import run_as_an_iceberg_sink
 from tests.sink.iceberg.conftest import add_to_classpath
 
 pytestmark = [
@@ -76,11 +78,12 @@ def change(pipeline: Pipeline) -> None:
 
 
 def plant(spark: SparkSession, table: str) -> None:
-    """Somebody changes a row, deletes one and adds one, in the lake alone."""
-    spark.sql(f"UPDATE {table} SET balance = balance + 0.01 WHERE id = 107")
-    spark.sql(f"DELETE FROM {table} WHERE id = 108")
+    """Change a row, delete one and add one, in the lake alone."""
+    damage = partial(run_as_an_iceberg_sink, spark, table)
+    damage(f"UPDATE {table} SET balance = balance + 0.01 WHERE id = 107")
+    damage(f"DELETE FROM {table} WHERE id = 108")
     names = ", ".join(name for name in spark.table(table).columns if name != "id")
-    spark.sql(f"INSERT INTO {table} (id, {names}) SELECT 9000, {names} FROM {table} WHERE id = 109")
+    damage(f"INSERT INTO {table} (id, {names}) SELECT 9000, {names} FROM {table} WHERE id = 109")
 
 
 def test_planted_rows_are_found_and_nothing_else(

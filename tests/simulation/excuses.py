@@ -98,9 +98,21 @@ class Excuses:
             return self.has_lost_end
         if isinstance(error, LsnWentBackwards) and self.fell_behind:
             return True
+        if isinstance(error, DatabaseReplaced) and self._is_fork_unprovable():
+            return True
         # A secondary of a primary with another history looks like one that is behind, for good.
         of_line = DatabaseReplaced | LsnWentBackwards | ReplicaBehind
         return isinstance(error, of_line) and self._is_line_left()
+
+    def _is_fork_unprovable(self) -> bool:
+        """Whether a line began at a published LSN, whose entry cleanup has removed since.
+
+        Which line the record at a fork point is of is not documented, and nothing else shows it.
+        """
+        group = self.sim.group
+        entries = {entry.start_lsn for entry in group.database.mapping}
+        positions = {shard.position for shard in self.sim.published.shards.values()}
+        return group.fork_point in positions - entries
 
     def _is_line_left(self) -> bool:
         """Whether something of what was published is not in the database's log any more."""

@@ -40,7 +40,7 @@ from tailrace_publisher.source.log import cleanup, proven_source, scan_sessions,
 from tailrace_publisher.source.log.commit_times import commits_from
 from tailrace_publisher.source.log.identity import visible_identity
 from tailrace_publisher.source.log.proven_source import PublishedHistory
-from tailrace_publisher.source.pages import pages, proven_rows
+from tailrace_publisher.source.pages import page_readers, pages, proven_rows
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records import shards
 from tests.simulation.ports import replaced
@@ -296,6 +296,11 @@ def _watermarks_of_lost_primaries() -> AbstractContextManager[None]:
     return replaced(table_update, "covers_of", covers)
 
 
+def _marks_prove_pages() -> AbstractContextManager[None]:
+    """Of replicas: one that lags has all of a range if it has an entry that only marks time."""
+    return replaced(page_readers, "NEWEST", "SELECT sys.fn_cdc_get_max_lsn(); ")
+
+
 def _newest_by_date() -> AbstractContextManager[None]:
     """Of hand-overs: the creation date says which of two instances is the newer one."""
 
@@ -459,6 +464,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "patch-over-newer": _patch_over_newer,
     "hand-over-early": _hand_over_early,
     "newest-by-date": _newest_by_date,
+    "marks-prove-pages": _marks_prove_pages,
     "lost-watermarks": _watermarks_of_lost_primaries,
     "lists-forgotten": _lists_forgotten,
     "older-dropped-early": _older_dropped_early,
@@ -499,6 +505,7 @@ SIGNS: Final = {
     "patch-over-newer": (": at ",),
     "hand-over-early": ("missing [", ": at ", " lacks "),
     "newest-by-date": (" lacks ", ": at "),
+    "marks-prove-pages": ("missing [", ": at "),
     "lost-watermarks": ("does not catch up",),
     "lists-forgotten": ("which no list of an operator has",),
     "lost-ends-unnoticed": ("twice", "comes behind", "positions go back", "progress record"),

@@ -14,7 +14,9 @@ class LsnRange:
 
     Attributes:
         after: everything at or before it was read already; it may be inside a transaction.
-        up_to: last commit LSN of the range.
+        up_to: last LSN of the range.
+        needs: LSN up to which a connection must see all commits before it reads the range; None:
+            ``up_to``.
 
     Raises:
         ValueError: the range runs backwards.
@@ -22,6 +24,7 @@ class LsnRange:
 
     after: ChangePosition
     up_to: Lsn
+    needs: Lsn | None = None
 
     def __post_init__(self) -> None:
         """Check the direction."""

@@ -57,8 +57,8 @@ class SourceBehind(SourceError):
 
     Attributes:
         instance: the capture instance whose page was refused.
-        seen: newest LSN that the connection sees; None if it sees none.
-        needed: the last LSN of the window.
+        seen: LSN up to which the connection sees all commits; None if it sees none.
+        needed: the last LSN of the window, or its last commit.
     """
 
     retryable = True
@@ -70,9 +70,9 @@ class SourceBehind(SourceError):
         self.needed = needed
         super().__init__(
             f"capture instance {instance}: change rows up to {needed} are to be read, but the"
-            f" reading connection sees them up to {seen} (sys.fn_cdc_get_max_lsn): its replica lags"
-            " that of the other connection. The publisher retries. Fix: if the error persists, name"
-            " one replica in source.host, or set source.application_intent: ReadWrite"
+            f" reading connection sees them up to {seen} (cdc.lsn_time_mapping): its replica"
+            " lags that of the other connection. The publisher retries. Fix: if the error persists,"
+            " name one replica in source.host, or set source.application_intent: ReadWrite"
         )
 
 

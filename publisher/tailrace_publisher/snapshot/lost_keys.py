@@ -35,6 +35,7 @@ from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.framing import split_frame
 from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.escaped_names import avro_name
 from tailrace_service.registry.client import RegistryError
 
@@ -175,7 +176,8 @@ class LostKeys:
         columns = tuple(column for column in table.schema.columns if column.name in identity)
         schema = replace(table.schema, columns=columns)
         after = place.after or ChangePosition.end_of(wanted.kept)
-        span, first = LsnRange(after, wanted.through), wanted.kept.increment()
+        # The connection is the one that found the range, so it sees the range.
+        span, first = LsnRange(after, wanted.through, Lsn.ZERO), wanted.kept.increment()
         pages = ChangePages(
             *(connection, table.instance, schema, span, _PAGE, first, RowSize(schema))
         )

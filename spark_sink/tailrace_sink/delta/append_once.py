@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.conflicts import retried
-from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.fence import COMMITTED, Fence
 from tailrace_sink.delta.file_log import transaction_version
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import AppendSkipped
 from tailrace_sink.ports.writes import AppendRefused, Check, Examine
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY
-
-_COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
-"""Setting with the version of the session's last commit. Delta does not set it when it skips a
-write."""
 
 
 def append_once(
@@ -109,7 +104,7 @@ def append_version(
             check()
         if examine is not None:
             examine(transaction)
-        transaction.commit_append(metadata)
+        _note(fence, location, transaction.commit_append(metadata))
         return True
 
     is_written = in_parts(spark, f"append to {location}", committed)
@@ -124,9 +119,14 @@ def append_version(
     if fence is not None:
         fence.require_now(spark, location)
     # Delta's own writer converts other types, or raises an error that names them.
-    spark.conf.unset(_COMMITTED)
+    spark.conf.unset(COMMITTED)
     writer = rows.write.format("delta").mode("append").option("txnAppId", application)
     if metadata is not None:
         writer = writer.option("userMetadata", metadata)
     writer.option("txnVersion", version).save(location)
-    return spark.conf.get(_COMMITTED, None) is not None
+    return spark.conf.get(COMMITTED, None) is not None
+
+
+def _note(fence: Fence | None, location: str, version: int) -> None:
+    if fence is not None:
+        fence.own.note(location, version)

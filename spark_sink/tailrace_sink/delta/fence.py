@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from typing import Final
@@ -28,9 +28,10 @@ from pyspark.sql import SparkSession
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.file_log import table_metadata
+from tailrace_sink.delta.foreign_commits import OwnVersions
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed
-from tailrace_sink.ports.writes import Owner
+from tailrace_sink.ports.writes import Owner, RowsChanged
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY, properties_ddl, quote
 
 _EPOCH_BITS: Final = 40
@@ -38,13 +39,22 @@ _TRANSACTION: Final = "spark.databricks.delta.write"
 _NUMBERS: Final = count(1)
 """Numbers of this process's statements. Only one process has an epoch; Delta skips a number that it
 has seen."""
+COMMITTED: Final = "spark.databricks.delta.lastCommitVersionInSession"
+"""Setting with the version of the session's last commit. Delta does not set it when it skips a
+write."""
+
+
+def epochs_scope(log: str) -> str:
+    """Return the application id whose versions start with the epoch of a log's sink."""
+    return f"tailrace-fold-{log}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Comparison of a sink with the owner of a table, at every commit."""
+    """Comparison of a sink with the owner of a table, at every commit, which ``own`` records."""
 
     owner: Owner
+    own: OwnVersions = field(default_factory=OwnVersions)
 
     def enter(self, spark: SparkSession, location: str) -> bool:
         """Take a table from its owner, before it is read.
@@ -66,10 +76,13 @@ class Fence:
 
         Raises:
             LakeTaken: a newer sink owns it.
+            RowsChanged: the table that the sink took is gone.
             ApplyFailed: an older version of the table was restored, so it must be taken again.
         """
         if owner != self.owner.text:
             self.owner.check()
+            if owner is None:
+                raise RowsChanged("it was removed, or created again")
             raise ApplyFailed(f"writing to {location}", f"its owner {owner} is no known sink")
 
     def alter(self, spark: SparkSession, location: str, statement: str) -> None:
@@ -82,7 +95,7 @@ class Fence:
 
         def run() -> None:
             self.require_now(spark, location)
-            spark.sql(statement)
+            self._noted(spark, location, partial(spark.sql, statement))
 
         retried(f"altering {location}", run)
 
@@ -100,7 +113,8 @@ class Fence:
         """
 
         def numbered() -> None:
-            _as_version(spark, self._application, self._version(next(_NUMBERS)), run)
+            write = partial(_as_version, spark, *self.next_version(), run)
+            self._noted(spark, location, write)
             self.require_now(spark, location)
 
         retried(f"writing to {location}", numbered)
@@ -129,14 +143,25 @@ class Fence:
 
         def as_batch() -> None:
             self.require_now(spark, location)
-            _as_version(spark, application, batch, run)
+            self._noted(spark, location, partial(_as_version, spark, application, batch, run))
             self.require_now(spark, location)
 
         retried(f"writing to {location}", as_batch)
 
+    def next_version(self) -> tuple[str, int]:
+        """Return a transaction version that no other commit has: application id and number."""
+        return self._application, self._version(next(_NUMBERS))
+
+    def _noted(self, spark: SparkSession, location: str, write: Callable[[], object]) -> None:
+        """Write, and record the version that it committed."""
+        spark.conf.unset(COMMITTED)
+        write()
+        version = spark.conf.get(COMMITTED, None)
+        self.own.note(location, None if version is None else int(version))
+
     @property
     def _application(self) -> str:
-        return f"tailrace-fold-{self.owner.log}"
+        return epochs_scope(self.owner.log)
 
     def _version(self, number: int) -> int:
         return (self.owner.epoch << _EPOCH_BITS) | number
@@ -154,7 +179,7 @@ class Fence:
             return False
 
         def taken() -> bool:
-            self._take(DeltaTransaction(spark, location))
+            self._take(location, DeltaTransaction(spark, location))
             return True
 
         if not in_parts(spark, f"taking {location}", taken):
@@ -175,12 +200,12 @@ class Fence:
         owner = properties_ddl({OWNER_PROPERTY: self.owner.text})
         spark.sql(f"ALTER TABLE delta.{quote(location)} SET TBLPROPERTIES ({owner})")
 
-    def _take(self, transaction: DeltaTransaction) -> None:
+    def _take(self, location: str, transaction: DeltaTransaction) -> None:
         # A newer sink is in the log before it takes any table. So in this order the log knows every
         # sink that the table may name. An unknown one came with a copy that was restored.
         self.owner.check()
         transaction.add_version(self._application, self._version(0))
-        transaction.commit_property(OWNER_PROPERTY, self.owner.text)
+        self.own.note(location, transaction.commit_property(OWNER_PROPERTY, self.owner.text))
 
 
 def _as_version(

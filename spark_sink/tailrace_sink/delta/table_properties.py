@@ -110,11 +110,18 @@ def _retention(config: SinkConfig) -> dict[str, str]:
     return {name: config.table_properties.get(name, value) for name, value in kept.items()}
 
 
-def retain(spark: SparkSession, config: SinkConfig, fence: Fence, path: str) -> None:
+def retain(
+    spark: SparkSession, config: SinkConfig, fence: Fence, path: str, since: int | None
+) -> None:
     """Update retention and maintenance properties of a lake table to the options.
 
     Args:
         path: below the lake; without a table there, nothing is done.
+        since: version of the last cut; None if the table is not in it.
+
+    Raises:
+        RowsChanged: somebody else changed rows since. A commit would hide that.
+        LakeTaken, PySparkException, Py4JError: see :meth:`Fence.alter`.
     """
     location = f"{config.lake}/{path}"
     metadata = table_metadata(spark, location)
@@ -125,6 +132,8 @@ def retain(spark: SparkSession, config: SinkConfig, fence: Fence, path: str) -> 
     changed = {name: value for name, value in wanted.items() if found.get(name) != value}
     if not changed:
         return
+    if since is not None:
+        fence.own.builds_on(spark, location, since)
     fence.enter(spark, location)
     fence.alter(spark, location, alter_statement(location, set_properties(changed)))
     _log.info("lake_table_retention_changed", table=path, **changed)

@@ -15,7 +15,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.delta.append_once import append_once
 from tailrace_sink.delta.conflicts import is_conflict, is_refused, retried
 from tailrace_sink.delta.described_table import features_of, lake_table_of
-from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.fence import Fence, epochs_scope
 from tailrace_sink.delta.file_log import (
     table_bytes,
     table_metadata,
@@ -23,6 +23,7 @@ from tailrace_sink.delta.file_log import (
     transaction_version,
 )
 from tailrace_sink.delta.files.append_files import append_files, form_of_files
+from tailrace_sink.delta.foreign_commits import OwnVersions
 from tailrace_sink.delta.old_versions import at_version
 from tailrace_sink.delta.table_maintenance import Maintenance
 from tailrace_sink.delta.table_properties import (
@@ -37,11 +38,14 @@ from tailrace_sink.files.counted_files import CountedFiles
 from tailrace_sink.files.parquet_files import FileForm
 from tailrace_sink.files.range_files import RangeFiles
 from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.plan.scopes import sink_scope
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.ports.writes import Check, Destination, Examine, Latest, Once, Owner
+from tailrace_sink.rows.same_rows import same_rows
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
+    CDC_COLUMNS,
     MODE_PROPERTY,
     NO_ZONE,
     OWNER_PROPERTY,
@@ -49,6 +53,7 @@ from tailrace_sink.tables.lake_table import (
     Kind,
     LakeTable,
     quote,
+    table_at,
     table_path,
 )
 from tailrace_sink.tables.new_table import columns_ddl
@@ -91,11 +96,14 @@ class DeltaWriter(DeltaTables):
     def __init__(self, config: SinkConfig, owner: Owner, files: RangeFiles) -> None:
         super().__init__(config.lake)
         self._config = config
-        self._fence = Fence(owner)
+        own = OwnVersions(epochs_scope(owner.log), sink_scope(config.prefix))
+        self._fence = Fence(owner, own)
         self._files = files
+        self._batch = 0
 
     def begin(self, cut: CutPoint) -> None:
-        """Do nothing: each write has the batch id that it needs."""
+        """Begin a batch; each write has the batch id that it needs."""
+        self._batch = cut.batch
 
     def publish(self, versions: Mapping[str, int]) -> None:
         """Do nothing: each commit of a table is visible."""
@@ -107,6 +115,28 @@ class DeltaWriter(DeltaTables):
     def take(self, spark: SparkSession, path: str) -> None:
         """Take a table from an older sink, before it is read."""
         self._fence.enter(spark, self._at(path))
+
+    def builds_on(self, spark: SparkSession, path: str, since: int | None) -> int:
+        """Return the version on which a batch builds, after reading commits since another one."""
+        if since is None:
+            return self.version(spark, path)
+        spares = partial(self._spares, spark, path)
+        return self._fence.own.builds_on(spark, self._at(path), since, self._batch, spares)
+
+    def written(self, spark: SparkSession, path: str, since: int) -> int:
+        """Return the version with what a batch wrote."""
+        return self.builds_on(spark, path, since)
+
+    def _spares(self, spark: SparkSession, path: str, version: int) -> bool:
+        """Whether a commit changed only columns of a mirror that somebody else has added."""
+        name, kind = table_at(path)
+        table = self.described(spark, name, kind, version) if kind is Kind.MIRROR else None
+        after = self.rows(spark, path, version)
+        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
+        if not set(ours) < set(after.columns):
+            return False
+        before = self.rows(spark, path, version - 1)
+        return same_rows(before, after, ours)
 
     def create(self, spark: SparkSession, table: LakeTable) -> None:
         """Create a table if there is none."""
@@ -192,9 +222,9 @@ class DeltaWriter(DeltaTables):
 
         return self._files.written(spark, writers, ranges, destinations, form_of, append)
 
-    def retain(self, spark: SparkSession, path: str) -> None:
+    def retain(self, spark: SparkSession, path: str, since: int | None) -> None:
         """Update properties for retention and maintenance to the options."""
-        retain(spark, self._config, self._fence, path)
+        retain(spark, self._config, self._fence, path, since)
 
     def is_refused(self, error: PySparkException | Py4JError) -> bool:
         """Whether a constraint of the table refused a row; the sink itself sets none."""

@@ -267,20 +267,25 @@ class DeltaTransaction:
         """
         self._actions.extend(actions_without_rows(self._classes, self._log, rows, files))
 
-    def commit_merge(self, metrics: Mapping[str, int]) -> None:
-        """Commit what was added and removed, if anything was.
+    def commit_merge(
+        self, metrics: Mapping[str, int], stamp: tuple[str, int] | None = None
+    ) -> int | None:
+        """Commit what was added and removed, if anything was, and return the version.
 
         It is one of Delta's own operations. For any other, Delta would read the whole state of the
         table after the commit to write its checksum file.
 
         Args:
             metrics: of Delta's MERGE, for the table's history.
+            stamp: scope and number of a transaction version that says whose commit it is.
 
         Raises:
             PySparkException, Py4JError: also when another commit came first (``conflicts``).
         """
         if not self._actions:
-            return
+            return None
+        if stamp is not None:
+            self.add_version(*stamp)
         context = self._spark.sparkContext._jsc.sc()  # noqa: SLF001 - as above
         counted = {name: self._classes.metrics.createMetric(context, name) for name in metrics}
         for name, count in metrics.items():
@@ -289,10 +294,10 @@ class DeltaTransaction:
             self._spark._jsparkSession,  # noqa: SLF001 - as above
             self._known.python.toScalaMap(counted),
         )
-        self._commit(self._classes.merged)
+        return self._commit(self._classes.merged)
 
-    def commit_append(self, metadata: str | None) -> None:
-        """Commit what was added.
+    def commit_append(self, metadata: str | None) -> int:
+        """Commit what was added, and return the version.
 
         Args:
             metadata: user metadata of the commit, shown in the table's history.
@@ -300,10 +305,12 @@ class DeltaTransaction:
         Raises:
             PySparkException, Py4JError: see :meth:`commit_merge`.
         """
-        self._commit(self._classes.appended(metadata))
+        return self._commit(self._classes.appended(metadata))
 
-    def commit_property(self, name: str, value: str) -> None:
-        """Commit a new value of a property; every other commit in progress becomes a conflict.
+    def commit_property(self, name: str, value: str) -> int:
+        """Commit a new value of a property, and return the version.
+
+        Every other commit in progress becomes a conflict.
 
         Raises:
             PySparkException, Py4JError: see :meth:`commit_merge`.
@@ -321,10 +328,10 @@ class DeltaTransaction:
             known.createdTime(),
         )
         self._transaction.updateMetadata(changed, False)
-        self._commit(self._classes.altered(self._known.python.toScalaMap({name: value})))
+        return self._commit(self._classes.altered(self._known.python.toScalaMap({name: value})))
 
-    def _commit(self, operation: Any) -> None:
-        self._transaction.commit(self._known.python.toSeq(self._actions), operation)
+    def _commit(self, operation: Any) -> int:
+        return int(self._transaction.commit(self._known.python.toSeq(self._actions), operation))
 
     @cached_property
     def _schema(self) -> StructType:

@@ -61,19 +61,25 @@ def upsert(
         transaction = DeltaTransaction(spark, location)
         if fence is not None:
             fence.require(location, transaction.property_of(OWNER_PROPERTY))
-        return _committed(transaction, table, latest, delete_mode, rewrite_below)
+        if not _is_prepared(transaction, table, latest, delete_mode, rewrite_below):
+            return False
+        stamp = None if fence is None else fence.next_version()
+        version = transaction.commit_merge({"operationNumSourceRows": latest.count}, stamp)
+        if fence is not None:
+            fence.own.note(location, version)
+        return True
 
     return in_parts(spark, f"upsert into {location}", committed) or False
 
 
-def _committed(
+def _is_prepared(
     transaction: DeltaTransaction,
     table: LakeTable,
     latest: Latest,
     delete_mode: DeleteMode,
     rewrite_below: int,
 ) -> bool:
-    """Commit the changes; False if a MERGE is needed."""
+    """Add the changes to a transaction; False if a MERGE is needed."""
     names = [*(c.name for c in table.columns), *CDC_COLUMNS]
     if set(transaction.columns) != set(names):
         return False
@@ -111,7 +117,6 @@ def _committed(
         transaction.remove_rows(left, files)
     if new is not None:
         transaction.add(new if latest.local is None else new.coalesce(1))
-    transaction.commit_merge({"operationNumSourceRows": latest.count})
     return True
 
 

@@ -109,6 +109,24 @@ class LakeTableChanged(TableError):
         )
 
 
+class LakeRowsChanged(TableError):
+    """Somebody else changed rows of a lake table, so it is no copy of the source any more.
+
+    Attributes:
+        path: of the lake table, below the lake.
+        change: which commit it was, or what shows that the table's past is another one.
+    """
+
+    def __init__(self, path: str, change: str, *, is_shared: bool = False) -> None:
+        self.path = path
+        self.change = change
+        whose = "each of its source tables" if is_shared else "its source table"
+        super().__init__(
+            f"rows of the lake's {path} were changed by somebody else: {change}. Fix: let only the"
+            f" sink write to it, and take a new snapshot of {whose} {SNAPSHOT_HELPS}"
+        )
+
+
 class LakeTableUnreadable(TableError):
     """One lake table alone failed in every attempt at a batch, for instance as files are missing.
 

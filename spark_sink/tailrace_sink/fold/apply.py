@@ -28,6 +28,7 @@ from tailrace_sink.fold.passing_count import counted_in_passing
 from tailrace_sink.fold.write_choice import Write, way_to_write
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
+from tailrace_sink.plan.scopes import sink_scope
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.ports.table_format import TableWriter
@@ -304,7 +305,7 @@ def once_in(config: SinkConfig, table: LakeTable, purpose: str) -> str:
         purpose: distinguishes several writes of one batch to one table.
     """
     origin = "" if table.origin is None else f"-of-{table.origin.path}"
-    return f"tailrace-sink-{config.prefix}{purpose}{origin}"
+    return f"{sink_scope(config.prefix)}{purpose}{origin}"
 
 
 def append_changes(

@@ -20,6 +20,7 @@ from tailrace_sink.errors import (
     BadRecord,
     BadRecordRefused,
     ForeignRecord,
+    LakeRowsChanged,
     LakeTableChanged,
     LedgerMismatch,
     SchemaUnknown,
@@ -34,6 +35,7 @@ from tailrace_sink.fold.table_batch import (
     TableBatches,
     elsewhere,
     left_behind,
+    sharing,
     without,
 )
 from tailrace_sink.fold.table_fold import TableFold
@@ -44,6 +46,7 @@ from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.ports.writes import RowsChanged
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import TunedSession
 from tailrace_sink.tables.lake_table import companion_paths, table_path
@@ -113,22 +116,26 @@ class BatchApplier:
         self._is_settled = False
         self._fold.begin(tables)
 
-    def set_retention(self, paths: Iterable[str]) -> None:
+    def set_retention(self, paths: Iterable[str], versions: Mapping[str, int]) -> None:
         """Set the configured retention on tables.
 
         Args:
             paths: below the lake; those without a table are ignored.
+            versions: path to version of each table in the last cut.
 
         Raises:
             LakeTaken: another sink has started since.
         """
-        for future in [self._pool.submit(self._set_retention, path) for path in sorted(paths)]:
+        ordered = sorted(paths)
+        for future in [self._pool.submit(self._retain, of, versions.get(of)) for of in ordered]:
             future.result()
 
-    def _set_retention(self, path: str) -> None:
+    def _retain(self, path: str, since: int | None) -> None:
         session = self._idle.get()
         try:
-            self._tables.retain(session.spark, path)
+            self._tables.retain(session.spark, path, since)
+        except RowsChanged as error:
+            _log.warning("retention_not_set", table=path, reason=str(error))
         except (PySparkException, Py4JError) as error:
             # A damaged table stops at its next write, not at the start of the sink.
             _log.warning("retention_not_set", table=path, reason=str(translated(path, error)))
@@ -146,7 +153,7 @@ class BatchApplier:
             RegistryError: a schema could not be looked up.
         """
         self._tables.begin(plan.point)
-        self._fold.begin_batch(plan.point.batch)
+        self._fold.begin_batch(plan.point.batch, before.versions)
         self._into_empty.clear()
         is_small = self._config.fits_driver(plan.count, sum(t.bytes for t in plan.topics))
         lost = self._reader.lost(plan)
@@ -160,7 +167,7 @@ class BatchApplier:
         if not self._is_settled:
             names, shared = self._config.topics, self._config.shared_tables
             stopped |= left_behind(before, names, shared, sources)
-        versions = self._leave(leaving, before, plan.point)
+        versions, adrift = self._leave(leaving, before, plan.point)
         sources = [self._with_starts(of, before) for of in without(sources, stopped)]
         if is_small:
             sources = self._with_values(sources)
@@ -172,12 +179,20 @@ class BatchApplier:
             error = unreadable.get(source.topic) or future.exception()
             if isinstance(error, TableError):
                 stopped[source.topic] = error
+                if isinstance(error, LakeRowsChanged) and source.is_shared:
+                    adrift.append(error)
             else:
                 others.append(future)
         self._refuse_if_asked(stopped.values())
         for future in _failed_last(others):
             # In the order of their writes, so the last source of a shared table names its version.
             versions |= future.result()
+        for shared_error in adrift:
+            # Also sources without changes in this batch, and those that wrote before it was found.
+            left = sharing(before, self._config.topics, shared_error.path)
+            stopped |= dict.fromkeys(left, shared_error)
+            for path in (shared_error.path, *companion_paths(shared_error.path)):
+                versions.pop(path, None)
         self._tables.publish(versions)
         self._is_settled = True
         homes = {of.table.path: of.home for of in sources}
@@ -186,19 +201,26 @@ class BatchApplier:
 
     def _leave(
         self, sources: Iterable[tuple[TableBatch, str]], before: SinkState, cut: CutPoint
-    ) -> dict[str, int]:
-        """Delete the rows of sources that moved from the tables in which they were."""
+    ) -> tuple[dict[str, int], list[LakeRowsChanged]]:
+        """Delete the rows of sources that moved from the tables in which they were.
+
+        Returns:
+            The versions of these tables, and the errors of those that somebody else changed.
+        """
         versions: dict[str, int] = {}
+        adrift = []
         for source, home in sources:
             paths = [path for path in (home, *companion_paths(home)) if path in before.versions]
             session = self._idle.get()
             try:
                 versions |= self._fold.leave(session.spark, source.table, paths, cut)
+            except LakeRowsChanged as error:
+                adrift.append(error)
             except (PySparkException, Py4JError) as error:
                 raise translated(f"table {home}", error) from error
             finally:
                 self._idle.put(session)
-        return versions
+        return versions, adrift
 
     def _submit(
         self, sources: Sequence[TableBatch], cut: CutPoint, *, is_small: bool

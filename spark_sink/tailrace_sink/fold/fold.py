@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tailrace_sink.errors import (
+    LakeRowsChanged,
     LakeTableChanged,
     LakeTableUnreadable,
     LakeTaken,
@@ -133,7 +134,7 @@ class Fold:
         owner = Owner(self._log.id(), epoch, self._check_epoch)
         self._applier.begin(self._tables.writer(owner))
         if not self._retention_is_set:
-            self._applier.set_retention(self._known_paths())
+            self._applier.set_retention(self._known_paths(), state.versions)
             self._retention_is_set = True
         self._names.want(state.versions)
         _log.info("lake_opened", batch=state.batch, closed_lsn=state.closed_lsn)
@@ -291,6 +292,8 @@ class Fold:
         for topic in {*held, *stopped}:
             table = self._config.topics.table_of(topic)
             away += [] if table is None else [table.path]
+        found = applied.stopped.values()
+        away += [of.path for of in found if isinstance(of, LakeRowsChanged)]
         for path in away:
             for own in (path, *companion_paths(path)):
                 versions.pop(own, None)

@@ -6,7 +6,7 @@ present columns from the table itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -53,10 +53,35 @@ class LakeTables:
         self._tables = tables
         self._known: dict[str, LakeTable] = {}
         self._batch = 0
+        self._since: dict[str, int] = {}
+        self._builds_on: dict[str, int] = {}
 
-    def begin_batch(self, batch: int) -> None:
-        """Record the changes of columns from now on under a batch."""
+    def begin_batch(self, batch: int, versions: Mapping[str, int]) -> None:
+        """Record the changes of columns from now on under a batch.
+
+        Args:
+            versions: path to version of each table in the last cut. A table outside of it was
+                stopped or waits for a snapshot, so it is adopted as it is.
+        """
         self._batch = batch
+        self._since = dict(versions)
+        self._known = {path: known for path, known in self._known.items() if path in versions}
+
+    def adopt(self, table: TableName) -> None:
+        """Take a mirror as it is, because all its rows are about to be written."""
+        path = table_path(table)
+        self._known.pop(path, None)
+        self._since.pop(path, None)
+
+    def written(self, spark: SparkSession, path: str) -> int:
+        """Return a table's version with what the batch wrote; the next batch builds on it.
+
+        Raises:
+            RowsChanged: somebody else changed rows meanwhile.
+        """
+        version = self._tables.written(spark, path, self._builds_on[path])
+        self._builds_on[path] = version
+        return version
 
     def schema_changes(self) -> list[Change]:
         """Return the changes of columns that the tables' records have of the batch."""
@@ -207,6 +232,8 @@ class LakeTables:
 
     def _read(self, spark: SparkSession, table: TableName, kind: Kind) -> LakeTable | None:
         path = table_path(table, kind)
+        # Before it is taken, which is a commit: a table without its newest commit would get one.
+        self._builds_on[path] = self._tables.builds_on(spark, path, self._since.get(path))
         self._tables.take(spark, path)
         found = self._tables.described(spark, table, kind)
         if found is None:

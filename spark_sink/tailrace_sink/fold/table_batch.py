@@ -235,6 +235,12 @@ def left_behind(
     return stopped
 
 
+def sharing(before: SinkState, names: TopicNames, path: str) -> list[str]:
+    """Select the topics of the sources whose rows are in a shared lake table."""
+    tables = {topic: names.table_of(topic) for topic in before.offsets}
+    return [of for of, table in tables.items() if table and before.home_of(table.path) == path]
+
+
 def without(batches: Iterable[TableBatch], topics: Container[str]) -> list[TableBatch]:
     """The batches of other topics."""
     return [batch for batch in batches if batch.topic not in topics]

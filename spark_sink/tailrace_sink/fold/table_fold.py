@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -13,7 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.errors import BadRecord, LakeTableChanged, UnsupportedSchemaChange
+from tailrace_sink.errors import (
+    BadRecord,
+    LakeRowsChanged,
+    LakeTableChanged,
+    UnsupportedSchemaChange,
+)
 from tailrace_sink.fold.apply import TableWork, Values, apply_changes
 from tailrace_sink.fold.blame import may_be_records, to_blame
 from tailrace_sink.fold.companions import Companions, followed_companions, start
@@ -31,9 +36,9 @@ from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.ports.table_format import TableWriter
-from tailrace_sink.ports.writes import NotAsCounted
+from tailrace_sink.ports.writes import NotAsCounted, RowsChanged
 from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
-from tailrace_sink.tables.lake_table import Kind, LakeTable, table_path
+from tailrace_sink.tables.lake_table import Kind, LakeTable, table_at, table_path
 from tailrace_sink.tables.origins import own_rows
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.watch.hooks import Hook
@@ -59,9 +64,9 @@ class TableFold:
         self._writer = tables
         self._tables = LakeTables(self._config, tables)
 
-    def begin_batch(self, batch: int) -> None:
-        """Record the changes of columns from now on under a batch."""
-        self._tables.begin_batch(batch)
+    def begin_batch(self, batch: int, versions: Mapping[str, int]) -> None:
+        """Begin a batch on tables of the last cut (:meth:`LakeTables.begin_batch`)."""
+        self._tables.begin_batch(batch, versions)
 
     def schema_changes(self) -> list[Change]:
         """Return the changes of columns in the batch."""
@@ -80,14 +85,21 @@ class TableFold:
             TableError: this table must stop.
             PySparkException, Py4JError: Spark failed, and no record is the cause.
         """
+        if source.topic_range.is_whole and not source.is_shared:
+            self._tables.adopt(source.lake_table)
         try:
-            return self._apply(session, source, cut)
-        except (PySparkException, Py4JError) as error:
-            if not is_analysis_error(error):
-                raise
-            # Somebody else may have altered the table since this process read it.
+            try:
+                return self._apply(session, source, cut)
+            except (PySparkException, Py4JError) as error:
+                if not is_analysis_error(error):
+                    raise
+                # Somebody else may have altered the table since this process read it.
+                self._tables.forget(source.lake_table)
+                return self._apply(session, source, cut)
+        except RowsChanged as error:
             self._tables.forget(source.lake_table)
-            return self._apply(session, source, cut)
+            path = table_path(source.lake_table)
+            raise LakeRowsChanged(path, str(error), is_shared=source.is_shared) from error
 
     def _apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         if source.is_empty:
@@ -303,28 +315,40 @@ class TableFold:
         return followed_companions(session, self._config, self._tables, versions, source.lake_table)
 
     def leave(
-        self, session: SparkSession, source: TableName, paths: Iterable[str], cut: CutPoint
+        self, session: SparkSession, source: TableName, paths: Sequence[str], cut: CutPoint
     ) -> dict[str, int]:
         """Delete the rows of a source from a lake table that it shares with others. Idempotent.
 
         Args:
-            paths: of the lake table and its companions.
+            paths: of the lake table and then its companions; at least one.
 
         Returns:
             As :meth:`apply`.
+
+        Raises:
+            LakeRowsChanged: somebody else changed rows.
         """
         found = {}
-        for path in paths:
-            table = self._tables.at(session, path)
-            if table is not None:
-                found[table.kind] = replace(table, origin=source)
-        table = found.get(Kind.MIRROR)
-        if table is None or not table.key:
-            return {}
-        companions = Companions(found.get(Kind.CHANGES), found.get(Kind.HISTORY))
-        delete_all(session, self._config, self._writer, table, companions, cut)
-        return self._versions(session, [table, *companions.tables])
+        try:
+            for path in paths:
+                table = self._tables.at(session, path)
+                if table is not None:
+                    found[table.kind] = replace(table, origin=source)
+            table = found.get(Kind.MIRROR)
+            if table is None or not table.key:
+                return {}
+            companions = Companions(found.get(Kind.CHANGES), found.get(Kind.HISTORY))
+            delete_all(session, self._config, self._writer, table, companions, cut)
+            return self._versions(session, [table, *companions.tables])
+        except RowsChanged as error:
+            home = next(iter(paths))
+            self._tables.forget(table_at(home)[0])
+            raise LakeRowsChanged(home, str(error), is_shared=True) from error
 
     def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
-        """Map paths below the lake to the newest version of each table."""
-        return {table.path: self._writer.version(session, table.path) for table in tables}
+        """Map paths below the lake to the newest version of each table.
+
+        Raises:
+            RowsChanged: somebody else changed rows meanwhile.
+        """
+        return {table.path: self._tables.written(session, table.path) for table in tables}

@@ -77,6 +77,26 @@ class TableWriter(TableReader, Protocol):
     def take(self, spark: SparkSession, path: str) -> None:
         """Take a table from an older sink, before it is read."""
 
+    def builds_on(self, spark: SparkSession, path: str, since: int | None) -> int:
+        """Return the version on which a batch builds; -1 if there is no table.
+
+        Args:
+            since: version of the last cut; None: the table is adopted as it is.
+
+        Raises:
+            RowsChanged: somebody else changed rows since that version, or it is gone.
+        """
+
+    def written(self, spark: SparkSession, path: str, since: int) -> int:
+        """Return the version with what a batch wrote.
+
+        Args:
+            since: version on which it built.
+
+        Raises:
+            RowsChanged: somebody else changed rows meanwhile.
+        """
+
     def create(self, spark: SparkSession, table: LakeTable) -> None:
         """Create a table if there is none."""
 
@@ -142,8 +162,15 @@ class TableWriter(TableReader, Protocol):
             NotAsCounted: the messages are not what the ledger counts.
         """
 
-    def retain(self, spark: SparkSession, path: str) -> None:
-        """Update properties for retention and maintenance to the options."""
+    def retain(self, spark: SparkSession, path: str, since: int | None) -> None:
+        """Update properties for retention and maintenance to the options.
+
+        Args:
+            since: version of the last cut; None if the table is not in it.
+
+        Raises:
+            RowsChanged: somebody else changed rows since.
+        """
 
     def is_refused(self, error: PySparkException | Py4JError) -> bool:
         """Whether a constraint of the table refused a row; the sink itself sets none."""

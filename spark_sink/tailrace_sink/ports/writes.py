@@ -21,6 +21,10 @@ class NotAsCounted(Exception):
     """The rows that were read are not what the ledger counts, or their number is unknown."""
 
 
+class RowsChanged(Exception):
+    """Somebody else changed rows of a table, or put an older version of it back."""
+
+
 class AppendRefused(Exception):
     """The table has, or may have, keys of the rows: they must be merged."""
 

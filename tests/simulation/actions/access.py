@@ -30,7 +30,12 @@ def refuse_table(sim: Simulation, rng: random.Random) -> None:
 
 @action
 def refuse_state(sim: Simulation, rng: random.Random) -> None:
-    """VIEW DATABASE STATE is taken away, and with it the right on the server."""
+    """VIEW DATABASE STATE is taken away, and with it the right on the server.
+
+    Fences are moments from then on, which no clock that went back can keep true (ADR 0015).
+    """
+    if sim.clock_steps:
+        return
     sim.source.features.sees_state = sim.source.features.sees_server_state = False
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 @action
 def step_clock(sim: Simulation, rng: random.Random) -> None:
+    if not sim.source.features.sees_server_state:
+        return  # without the end of the log, fences are moments (``goes_by_time``)
     replica = rng.choice(sim.group.replicas)
     replica.clock.step(rng.choice((-1, 1)) * rng.choice((50, 5_000, 600_000, 5_400_000)))
     sim.clock_steps += 1
@@ -22,7 +24,7 @@ def step_clock(sim: Simulation, rng: random.Random) -> None:
 def repeat_times(sim: Simulation, rng: random.Random) -> None:
     """The primary's clock is set back to the time of a commit, so commit times come again."""
     entries = sim.group.database.mapping[-20:]
-    if entries:
+    if entries and sim.source.features.sees_server_state:
         clock = sim.group.server.clock
         since = clock.local() - rng.choice(entries).tran_end_time
         clock.step(-round(max(since.total_seconds(), 0) * 1000))

@@ -33,6 +33,7 @@ class Told:
         gaps: the topics whose tables were last told to be stopped for changes that are gone.
         restarted: the topics whose tables this life began again, until a record names them.
         sessions: how many came to their checkpoint, in all.
+        given_up: the topics of whose tables a part was to be read again, and could not be.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
         next_look_in_s: seconds until the publisher compares partitions again, after a lock.
@@ -47,6 +48,7 @@ class Told:
     starts: list[int] = field(default_factory=list)
     sessions: int = 0
     restarted: set[str] = field(default_factory=set)
+    given_up: set[str] = field(default_factory=set)
     metrics: Metrics = field(default_factory=Metrics)
     next_look_in_s: float = 0.0
 
@@ -67,6 +69,8 @@ class Told:
                 self.gaps.discard(topic)
         elif name == "retrying" and DEADLOCKED in str(event.get("reason")):
             raise Finding(f"the session began again for one statement: {event['reason']}")
+        elif name == "partial_snapshot_given_up":
+            self.given_up.add(f"sim.{event['table']}")
         elif name == "table_restarted":
             self.gaps.discard(f"sim.{event['table']}")
             self.restarted.add(f"sim.{event['table']}")

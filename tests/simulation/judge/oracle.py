@@ -104,7 +104,10 @@ class _Judge:
             for reader in self._readers.values():
                 name = reader.history.name
                 names = published.instances.get(name, ())
-                is_part = reader.closed is not None and reader.topic not in named
+                may_lack = (
+                    reader.topic in self._sim.told.given_up and name in self._sim.excuses.tables
+                )
+                is_part = reader.closed is not None and reader.topic not in named and not may_lack
                 if not is_part or not names or name in published.patches or reader.is_switched:
                     continue
                 instance = database.instances.get(names[-1])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from tailrace_publisher.source.log.queries import COMPLETE
 from tests.simulation.sqlserver.database import TIME_MARK
 from tests.simulation.sqlserver.log import lsn_text
 from tests.simulation.sqlserver.rows import MappingEntry
@@ -299,6 +300,19 @@ def _max_lsn(view: View, _: Sequence[Any]) -> Answer:
 def _newest_commit(view: View, _: Sequence[Any]) -> Answer:
     entries = view.database.mapping
     return [(e.start_lsn,) for e in reversed(entries) if e.tran_id != TIME_MARK][:1]
+
+
+@statement(COMPLETE)
+def _complete(view: View, _: Sequence[Any]) -> Answer:
+    entries = view.database.mapping
+    return [
+        (e.start_lsn,) for e in reversed(entries) if e.tran_id != TIME_MARK or e is not entries[-1]
+    ][:1]
+
+
+@statement(f"SELECT ({COMPLETE})")
+def _complete_or_null(view: View, parameters: Sequence[Any]) -> Answer:
+    return _complete(view, parameters) or [(None,)]
 
 
 @statement("SELECT sys.fn_cdc_get_min_lsn(?)")

@@ -107,9 +107,13 @@ def _check_continues(
     position = state.position.commit_lsn
     entry = continuity(control, position)
     has_commit = state.commit is not None and entry.is_of(state.commit)
-    check_same_database(state.database, known, found, position, has_commit=has_commit)
+    is_secondary = position > Lsn.ZERO and is_read_only(control)
+    # A secondary may know the fork at the position, and not have redone the commit there yet.
+    may_get_it = is_secondary and (newest or Lsn.ZERO) < position
+    is_kept = has_commit or may_get_it
+    check_same_database(state.database, known, found, position, has_commit=is_kept)
     if position > Lsn.ZERO:
-        check_not_backwards(state.database, position, newest, is_secondary=is_read_only(control))
+        check_not_backwards(state.database, position, newest, is_secondary=is_secondary)
     if state.commit is None:
         state.commit = entry.commit
     else:

@@ -115,7 +115,7 @@ class BlockReader:
         *,
         with_newest: bool,
     ) -> Fetched[BlockRows]:
-        # See: sys.fn_cdc_get_max_lsn, sys.fn_cdc_get_min_lsn: one before the rows, one after them
+        # See: cdc.lsn_time_mapping, sys.fn_cdc_get_min_lsn: one before the rows, one after them
         connection = self._session.connection
         proving, names = proof
         connection.execute(f"{text} {proving}", [*parameters, *names])

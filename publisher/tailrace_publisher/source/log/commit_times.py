@@ -130,6 +130,13 @@ class Commits(Sequence[CommitTime]):
         begin = bisect_right(self.lsns, lsn.to_bytes())
         return [i for i in range(begin, len(self)) if self.tran_ids[i] == TIME_MARK]
 
+    @property
+    def last_commit(self) -> Lsn:
+        """The last entry that does not only mark time; zero without one."""
+        places = (i for i in reversed(range(len(self))) if self.tran_ids[i] != TIME_MARK)
+        place = next(places, None)
+        return Lsn.ZERO if place is None else Lsn.from_bytes(self.lsns[place])
+
     def up_to(self, lsn: Lsn) -> Commits:
         """Return the entries at or before an LSN."""
         cut = bisect_right(self.lsns, lsn.to_bytes())

@@ -118,6 +118,28 @@ def max_lsn(connection: Connection) -> Lsn | None:
     return lsn_or_none(connection.query("SELECT sys.fn_cdc_get_max_lsn()")[0][0])
 
 
+# See: cdc.lsn_time_mapping (Transact-SQL), tran_id: 0x00 in entries that only mark time
+NEWEST_COMMIT: Final = (
+    "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping WHERE tran_id <> 0x00"
+    " ORDER BY start_lsn DESC"
+)
+COMPLETE: Final = (
+    "SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"
+    " WHERE tran_id <> 0x00 OR start_lsn < sys.fn_cdc_get_max_lsn() ORDER BY start_lsn DESC"
+)
+"""The newest entry up to which the entries that a connection sees are complete.
+
+The log reader captures commits in order, so a commit is such an entry. One that only marks time is
+not, as long as it is the newest: a commit at or below it may be captured later (``time_marks``).
+See: cdc.lsn_time_mapping (Transact-SQL); sys.fn_cdc_get_max_lsn (Transact-SQL)."""
+
+
+def complete_lsn(connection: Connection) -> Lsn | None:
+    """Return the LSN up to which a connection sees all commits; None without one."""
+    rows = connection.query(COMPLETE)
+    return lsn_or_none(rows[0][0]) if rows else None
+
+
 def holds_after(connection: Connection, instance: str, lsn: Lsn) -> bool:
     """Return whether a capture instance still holds all changes after an LSN.
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.cdc_jobs import CdcJob, cdc_jobs
-from tailrace_publisher.source.log.queries import lsn_or_none
+from tailrace_publisher.source.log.queries import NEWEST_COMMIT, lsn_or_none
 from tailrace_schemas.position.lsn import Lsn
 
 EMPTY_SCANS_BEHIND: Final = 2
@@ -123,8 +123,7 @@ def scan_sessions(connection: Connection) -> Sessions:
         "SELECT GETDATE(); SELECT session_id, start_time, end_time, tran_count, empty_scan_count,"
         " error_count, latency, end_lsn, last_commit_lsn, last_commit_cdc_lsn, last_commit_time"
         " FROM sys.dm_cdc_log_scan_sessions WHERE session_id > 0 ORDER BY session_id DESC;"
-        " SELECT sys.fn_cdc_get_max_lsn(); SELECT TOP (1) start_lsn FROM cdc.lsn_time_mapping"
-        " WHERE tran_id <> 0x00 ORDER BY start_lsn DESC"
+        f" SELECT sys.fn_cdc_get_max_lsn(); {NEWEST_COMMIT}"
     )
     return Sessions(
         clock[0][0],

@@ -89,10 +89,14 @@ def plan_window(
         default=Lsn.MAX,
     )
     taken = commits.up_to(ceiling)
+    # What shows that the newest entry is complete, if it only marks time, is a scan session.
+    is_newest = len(taken) == len(commits) < transactions_max
     return Window(
-        span=LsnRange(after, Lsn.from_bytes(taken.lsns[-1])),
+        span=LsnRange(
+            after, Lsn.from_bytes(taken.lsns[-1]), taken.last_commit if is_newest else None
+        ),
         first_lsn=first,
         commit_ms=taken.milliseconds(utc_offset_minutes),
         commits=taken,
-        is_last=len(taken) == len(commits) and len(commits) < transactions_max,
+        is_last=is_newest,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tailrace_publisher.errors import SourceError
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.commit_times import Commits, commits_from
-from tailrace_publisher.source.log.queries import max_lsn
+from tailrace_publisher.source.log.queries import complete_lsn
 from tailrace_publisher.source.log.time_marks import TimeMarks
 from tailrace_publisher.source.pages.page_readers import BlockReading
 from tailrace_schemas.position.lsn import Lsn
@@ -33,9 +33,9 @@ class CommitsAhead:
     entries as were requested never changes; one with fewer is queried again. Nothing else that
     plans a window is read ahead; it all comes from one connection. Another connection may be at a
     replica that is further ahead, and the plan would then not know the changes of its commits. So
-    commits that were read ahead in blocks, on a connection of their own, are cut at the newest LSN
-    that the planning connection sees. If blocks cannot be read, the planning connection reads
-    ahead, and no other query may use it meanwhile.
+    commits that another connection read ahead in blocks are cut at the LSN up to which the planning
+    connection sees all. If blocks cannot be read, the planning connection reads ahead, and no other
+    query may use it meanwhile.
 
     Args:
         connection: for positions and metadata.
@@ -89,7 +89,7 @@ class CommitsAhead:
         limit = min(limit, len(known.commits))
         commits = known.commits[:limit]
         if known.is_elsewhere:
-            commits = commits.up_to(max_lsn(self._connection) or Lsn.ZERO)
+            commits = commits.up_to(complete_lsn(self._connection) or Lsn.ZERO)
         return commits, limit
 
     @contextmanager

@@ -13,14 +13,15 @@ from tailrace_publisher.encode.encoded_events import EncodedRows
 from tailrace_publisher.encode.envelopes.envelope import EnvelopeEncoder
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.commit_times import Commits
-from tailrace_publisher.source.log.queries import LOW_WATERMARK, lsn_or_none
+from tailrace_publisher.source.log.queries import COMPLETE, LOW_WATERMARK, lsn_or_none
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.page_statements import Bound
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
 
-# See: the page of sys.fn_cdc_get_max_lsn
-NEWEST: Final = "SELECT sys.fn_cdc_get_max_lsn(); "
+# See: cdc.lsn_time_mapping (Transact-SQL), tran_id; the page of sys.fn_cdc_get_max_lsn
+NEWEST: Final = f"SELECT ({COMPLETE}); "
+"""One row; NULL without such an entry."""
 
 StatementOf = Callable[[Set[str]], str]
 """Returns a statement, given the names of the columns whose reader takes bytes of char and varchar.
@@ -54,7 +55,7 @@ class Fetched(Generic[Rows]):
     """The result of one round trip.
 
     Attributes:
-        newest: the newest LSN that the connection sees. None if it was not queried.
+        newest: LSN up to which the connection sees all commits. None if it was not queried.
         low_watermark: of the capture instance, read after the rows. None if there is no instance,
             or if the rows may hold masks.
         is_cut: whether the byte limit cut the last set.
@@ -89,7 +90,7 @@ class PageReader(Protocol[Rows]):
         *,
         with_newest: bool,
     ) -> Fetched[Rows]:
-        """Read the rows of a batch, the newest LSN before it, and the low watermark after it.
+        """Read the rows of a batch, what is complete before it, and the low watermark after it.
 
         Args:
             proof: the statement that reads the low watermark.

@@ -115,7 +115,7 @@ class ChangePages:
         blocks: Callable[[], EncodingReader | None] | None = None,
     ) -> None:
         columns = [column.name for column in schema.columns]
-        self._proven = ProvenRows(connection, instance, columns, span.up_to, covers_from)
+        self._proven = ProvenRows(connection, instance, columns, span, covers_from)
         self._reader = RowReader(connection, limit, row_size)
         self._make_blocks = self._blocks_of = blocks if limit.rows >= _PAIR else None
         self._blocks: EncodingReader | None = None

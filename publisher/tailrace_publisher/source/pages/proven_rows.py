@@ -4,8 +4,9 @@ After the rows of a page, in the same round trip, comes the instance's low water
 that no row of the page was cleaned up before it was read. It is NULL if the login reads a mask in
 the change table, so masks are noticed on the connection that read them.
 
-Before the first page, in its round trip, comes the newest LSN that the connection sees. On a
-replica that lags the one where the range was planned, a short page is not the last one. A
+Before the first page, in its round trip, comes the LSN up to which the connection sees all commits.
+On a replica that lags the one where the range was planned, a short page is not the last one. The
+newest LSN does not show that: an entry that only marks time may be above a missing commit. A
 connection stays at its server, and what that server shows only grows, so this proof holds for the
 following pages.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.change.ranges import first_lsn_after
+from tailrace_publisher.change.ranges import LsnRange, first_lsn_after
 from tailrace_publisher.errors import (
     CaptureInstanceGone,
     SourceBehind,
@@ -41,7 +42,7 @@ from tailrace_schemas.position.lsn import Lsn
 
 
 class ProvenRows:
-    """Fetches the rows of one capture instance up to an LSN.
+    """Fetches the rows of one capture instance in a range.
 
     Args:
         connection: used by the reading thread alone.
@@ -54,13 +55,14 @@ class ProvenRows:
         connection: Connection,
         instance: CaptureInstance,
         columns: Sequence[str],
-        up_to: Lsn,
+        span: LsnRange,
         covers_from: Lsn,
     ) -> None:
         self._connection = connection
         self._instance = instance
         self._columns = columns
-        self._up_to = up_to
+        self._up_to = span.up_to
+        self._needs = span.needs or span.up_to
         self._covers_from = covers_from
         self._sees_range = False
 
@@ -94,8 +96,8 @@ class ProvenRows:
             # The cause is gone: the replica has caught up since the statement.
             fetched = reader.read(batch, parameters, len(statements), proof, with_newest=newest)
         if not self._sees_range:
-            if fetched.newest is None or fetched.newest < self._up_to:
-                raise SourceBehind(name, fetched.newest, self._up_to)
+            if (fetched.newest or Lsn.ZERO) < self._needs:
+                raise SourceBehind(name, fetched.newest, self._needs)
             self._sees_range = True
         low_watermark = fetched.low_watermark
         if low_watermark is None and self._instance.may_be_masked:

@@ -58,7 +58,7 @@ def append_files(
         transaction.add_files(files)
         if examine is not None:
             examine(transaction)
-        transaction.commit_append(None)
+        fence.own.note(location, transaction.commit_append(None))
         return True
 
     step = f"append to {location}"

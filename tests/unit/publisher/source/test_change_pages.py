@@ -18,6 +18,7 @@ from tailrace_publisher.change.page import ChangeRow, position_of
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.source.catalog.instances import _is_ordered_by_command_id
 from tailrace_publisher.source.catalog.versions import current_columns
+from tailrace_publisher.source.pages.page_readers import NEWEST
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.page_statements import PageStatements
 from tailrace_publisher.source.pages.pages import ChangePages
@@ -75,7 +76,7 @@ class ChangeTable:
         given = iter(parameters)
         sets: list[list[Any]] = []
         *statements, low_watermark = sql.split(";")
-        if statements[0] == "SELECT sys.fn_cdc_get_max_lsn()":
+        if f"{statements[0]}; " == NEWEST:
             sets.append([(LAST.to_bytes(),)])
             del statements[0]
         assert low_watermark.strip() == "SELECT sys.fn_cdc_get_min_lsn(?)"

@@ -12,6 +12,7 @@ import pytest
 from tailrace_publisher.errors import SourceBusy, SourceUnavailable
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.source.log.commit_times import Commits, commits_from
+from tailrace_publisher.source.log.queries import COMPLETE
 from tailrace_publisher.source.pages.commits_ahead import CommitsAhead
 from tailrace_schemas.position.lsn import Lsn
 
@@ -35,7 +36,7 @@ class Book:
         self.is_asked = threading.Event()
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[object, ...]]:
-        if "fn_cdc_get_max_lsn" in sql:
+        if sql == COMPLETE:
             return [(at(self.blocks[-1]).to_bytes() if self.blocks else None,)]
         self.asked.append(parameters)
         self.is_asked.set()

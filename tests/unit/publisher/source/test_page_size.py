@@ -10,6 +10,7 @@ import pytest
 
 from tailrace_publisher.change.ranges import LsnRange
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.pages.page_readers import NEWEST
 from tailrace_publisher.source.pages.page_size import (
     LARGE_GUESS_BYTES,
     PageLimit,
@@ -112,7 +113,7 @@ class LargeRows:
         self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
     ) -> tuple[list[list[Any]], bool]:
         sets: list[list[Any]] = []
-        if sql.startswith("SELECT sys.fn_cdc_get_max_lsn();"):
+        if sql.startswith(NEWEST):
             sets.append([(Lsn(1, len(self._sizes), 1).to_bytes(),)])
         if "[__$start_lsn] = ?" in sql:
             sets.append([])  # a transaction has one row

@@ -15,6 +15,7 @@ from tailrace_publisher.change.page import ChangeRow, join_carried
 from tailrace_publisher.change.ranges import LsnRange, first_lsn_after, is_closed
 from tailrace_publisher.errors import SourceBehind, SourceError
 from tailrace_publisher.ports import Connection
+from tailrace_publisher.source.pages.page_readers import NEWEST
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.pages import ChangePages
 from tailrace_schemas.events.column_types import ColumnType
@@ -110,7 +111,7 @@ class Replica:
             if after < Lsn(1, n, 1).to_bytes() <= up_to
         ][:rows]
         sets: list[list[Any]] = [found, [(Lsn(1, 0, 1).to_bytes(),)]]
-        if sql.startswith("SELECT sys.fn_cdc_get_max_lsn();"):
+        if sql.startswith(NEWEST):
             newest = Lsn(1, self.redone, 1).to_bytes() if self.redone else None
             sets.insert(0, [(newest,)])
         if "[__$start_lsn] = ?" in sql:
@@ -189,7 +190,7 @@ def test_only_the_first_page_of_a_range_asks_what_the_connection_sees():
 
     assert read == [1, 2, 3, 4, 5]
     assert len(replica.statements) > 1
-    assert [sql.count("fn_cdc_get_max_lsn") for sql in replica.statements] == [
+    assert [sql.count(NEWEST) for sql in replica.statements] == [
         1,
         *[0] * (len(replica.statements) - 1),
     ]

@@ -1,0 +1,116 @@
+"""Commits of somebody else between two versions of a table that the sink writes.
+
+A batch builds on the version of the last commit row. If that is the newest version, or all later
+ones are of this process, nothing is read. Otherwise each later commit is read from the table's log.
+A commit belongs to the sink if it has a transaction version of the sink. Any other may only
+move rows to other files, as an OPTIMIZE does: none of its files has ``dataChange``. Or it may
+change columns that somebody else has added.
+
+See: Delta Transaction Log Protocol, "Add File and Remove File" (``dataChange``) and "Transaction
+Identifiers".
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from tailrace_sink.delta.file_log import read_text, table_version
+from tailrace_sink.ports.writes import RowsChanged
+
+_LISTED_MAX: Final = 3
+"""Commits that a reason names; an operator needs the first ones."""
+
+
+Spares = Callable[[int], bool]
+
+
+class OwnVersions:
+    """Versions of tables that this process committed; each table is used by one thread at a time.
+
+    Args:
+        epochs: the application id whose versions start with the sink's epoch.
+        batches: what application ids start with whose versions are batch ids.
+    """
+
+    def __init__(self, epochs: str = "", batches: str = "") -> None:
+        self._epochs = epochs
+        self._batches = batches
+        self._versions: dict[str, set[int]] = {}
+
+    def note(self, location: str, version: int | None) -> None:
+        """Record a commit; None if its version is unknown, and its log entry is read later."""
+        if version is not None:
+            self._versions.setdefault(location, set()).add(version)
+
+    def builds_on(
+        self,
+        spark: SparkSession,
+        location: str,
+        since: int,
+        batch: int | None = None,
+        spares: Spares = lambda _: False,
+    ) -> int:
+        """Return the newest version of a table whose rows only the sink has changed since another.
+
+        Args:
+            since: version in the last cut, or at the last look.
+            batch: the present one. A later one in the table is of another state of the lake. None:
+                they are not compared.
+            spares: returns whether the commit of a version left the sink's columns as they were.
+
+        Raises:
+            RowsChanged: somebody else changed rows, or the known version is gone.
+            PySparkException, Py4JError: Spark failed.
+        """
+        newest = table_version(spark, location)
+        if newest < 0:
+            raise RowsChanged(f"there is no table, and version {since} is in the lake's cut")
+        if newest < since:
+            raise RowsChanged(
+                f"its newest version is {newest}, and {since} is in the lake's cut: an older copy"
+                " was restored, or files of its log were removed"
+            )
+        own = self._versions.pop(location, set())
+        found = []
+        for version in range(since + 1, newest + 1):
+            if version not in own:
+                name = f"{location}/_delta_log/{version:020d}.json"
+                text = read_text(spark, location, name)
+                reason = "its log entry is gone" if text is None else self._foreign(text, batch)
+                if reason is not None and (text is None or not spares(version)):
+                    found.append(f"version {version}: {reason}")
+        if found:
+            more = len(found) - _LISTED_MAX
+            listed = "; ".join(found[:_LISTED_MAX])
+            raise RowsChanged(f"{listed}; and {more} more" if more > 0 else listed)
+        return newest
+
+    def _foreign(self, text: str, batch: int | None) -> str | None:
+        """Describe a commit of somebody else that changed rows; None for any other."""
+        actions = [json.loads(line) for line in text.splitlines() if line]
+        versions = {of["txn"]["appId"]: of["txn"]["version"] for of in actions if "txn" in of}
+        batches = [n for scope, n in versions.items() if scope.startswith(self._batches)]
+        if batch is not None and max(batches, default=0) > batch:
+            return f"batch {max(batches)} of this sink, which the commit table lacks"
+        changed = (of.get("add") or of.get("remove") for of in actions)
+        # A writer that leaves the entry out may have changed rows.
+        is_ours = batches or self._epochs in versions
+        if is_ours or not any(file.get("dataChange", True) for file in changed if file):
+            return None
+        return _described(next((of["commitInfo"] for of in actions if "commitInfo" in of), {}))
+
+
+def _described(info: dict[str, Any]) -> str:
+    """Describe a commit: its operation, its user if known, and its time."""
+    words = [str(info.get("operation") or "a commit")]
+    if info.get("userName"):
+        words.append(f"by {info['userName']}")
+    if isinstance(info.get("timestamp"), int):
+        at = dt.datetime.fromtimestamp(info["timestamp"] / 1000, dt.UTC)
+        words.append(f"at {at:%Y-%m-%d %H:%M:%S} UTC")
+    return " ".join(words)

@@ -1,0 +1,63 @@
+"""Snapshots of somebody else between two of a table that the sink writes.
+
+A batch builds on the snapshot of the last commit row. Later ones on the main branch may be the
+sink's own. Others must change no row: those that move rows to other files are ``replace``, and an
+empty append has no files.
+
+See: Iceberg Table Spec, "Snapshots" (``operation``, and counts of files in ``summary``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tailrace_sink.iceberg.loaded_table import LoadedTable, Snapshot
+from tailrace_sink.iceberg.names import MAIN
+from tailrace_sink.ports.writes import RowsChanged
+
+_REPLACE: Final = "replace"
+_FILES: Final = (
+    *("added-data-files", "deleted-data-files", "added-delete-files", "removed-delete-files"),
+    *("added-records", "deleted-records", "added-dvs", "removed-dvs"),
+)
+
+
+def require_own_rows(
+    table: LoadedTable | None, since: int, log: str, spares: Callable[[Snapshot], bool]
+) -> None:
+    """Require that only the sink has changed rows of the main branch since a snapshot.
+
+    Args:
+        log: of the sink's stamps.
+        spares: returns whether a snapshot left the sink's columns as they were.
+
+    Raises:
+        RowsChanged: somebody else changed rows, or the snapshot is not below the newest one.
+    """
+    head = None if table is None else table.head(MAIN)
+    if table is None or head is None:
+        raise RowsChanged(f"there is no table, and snapshot {since} is in the lake's cut")
+    if head == since:
+        return
+    found = None
+    for snapshot in table.history(head):
+        stamp = snapshot.stamp
+        is_own = stamp is not None and stamp.log == log
+        if not (is_own or not _changes_rows(table, snapshot) or spares(snapshot)):
+            found = f"snapshot {snapshot.id}: {snapshot.operation}"
+        if snapshot.parent == since:
+            if found is not None:
+                raise RowsChanged(found)
+            return
+    raise RowsChanged(
+        f"snapshot {since} of the lake's cut is not below its newest snapshot {head}: it was rolled"
+        " back or created again, or snapshots of it were removed"
+    )
+
+
+def _changes_rows(table: LoadedTable, snapshot: Snapshot) -> bool:
+    if snapshot.operation == _REPLACE:
+        return False
+    counts = (table.summary_entry(snapshot.id, name) for name in _FILES)
+    return any(count is not None and count != "0" for count in counts)

@@ -1,0 +1,59 @@
+"""Somebody else drops a table of the catalog, deletes rows of another, and compacts a third."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.envelopes.source import Source
+from tests.sink.conftest import Lake
+from tests.sink.iceberg.conftest import CatalogServer
+from tests.sink.iceberg.test_cuts import Shop, once_is_enough
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.kafka,
+    pytest.mark.parametrize("lake", ["s3"], indirect=True),
+]
+
+
+@pytest.fixture
+def shop(source: Source, lake: Lake, server: CatalogServer) -> Shop:
+    return Shop(source, lake, server)
+
+
+@pytest.mark.slow("four starts of a sink over a catalog")
+def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+):
+    lake, source = shop.lake, shop.source
+    source.commit(lambda t: t.insert(shop.items, id=100, n=1))  # a row that never changes
+    for number in range(3):
+        shop.change(number)
+    assert lake.catch_up() == 1
+    once_is_enough(monkeypatch)
+    lake.spark.sql(f"DROP TABLE other.{shop.space}.items")
+    lake.spark.sql(f"DELETE FROM other.{shop.space}.orders WHERE id = 0")
+    lake.spark.sql(
+        f"CALL other.system.rewrite_data_files(table => '{shop.space}.log',"
+        " options => map('rewrite-all', 'true'))"
+    )
+
+    shop.change(3)
+    assert lake.catch_up() == 1
+    last = lake.commits()[-1]
+    reasons = json.loads(last["stopped"])
+    assert set(reasons) == {shop.items.topic, shop.orders.topic}
+    assert "there is no table" in reasons[shop.items.topic]
+    assert "delete" in reasons[shop.orders.topic]
+    assert set(last["tables"]) == {"shop/dbo/log"}
+
+    keyed = [shop.items, shop.orders]
+    source.publish(snapshotting=keyed)
+    for table in keyed:
+        source.snapshot(table, list(table.rows.values()))
+    source.publish()
+    lake.catch_up()
+    assert lake.commits()[-1]["stopped"] == "{}"
+    shop.check()

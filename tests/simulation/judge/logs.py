@@ -78,6 +78,7 @@ class Told:
             self.starts.append(ticks)
             self.sessions += 1
             self.restarted.clear()
+            self.gaps.clear()  # what is stopped is told again; a stop may not have been committed
             self.next_look_in_s = 0.0
         elif name == "partitions_not_compared":
             self.next_look_in_s = event["again_in_s"]

@@ -161,7 +161,11 @@ def still_covered(
         return record
     if may_start:
         known = min(covers.values())
-    return replace(record, covers_from=known, instances=_oldest_first(covers))
+    patch = record.patch
+    is_first_left = bool(gone) and [*covers] == [record.instances[0]]
+    if is_first_left and patch is not None and published < patch.after:
+        patch = None  # the instance with its columns is gone: the hand-over does not come
+    return replace(record, covers_from=known, instances=_oldest_first(covers), patch=patch)
 
 
 def fresh_record(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:

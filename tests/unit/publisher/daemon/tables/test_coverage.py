@@ -15,6 +15,7 @@ from tailrace_publisher.daemon.tables.coverage import (
     reading_of,
     still_covered,
 )
+from tailrace_publisher.daemon.tables.patch import Patch
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import TableState
 from tailrace_publisher.errors import PositionExpired
@@ -146,6 +147,17 @@ def test_nor_does_it_wait_for_a_watermark_of_a_primary_whose_last_commits_were_l
 
     assert covers == {"a": at(20)}
     assert still_covered(found, pending, covers, at(40), at(40)).covers_from == at(20)
+
+
+@pytest.mark.parametrize(("left", "is_patched"), [("ab", True), ("a", False)])
+def test_a_patch_goes_with_the_instance_whose_columns_it_is_for(left: str, is_patched: bool):
+    patch = Patch(("city",), at(90))
+    pending = TableRecord(TableState.PENDING, at(50), ("a", "b"), patch=patch)
+    found = table(*(instance(name, 20) for name in left))
+
+    covers = covers_of(found, pending, at(40), at(40))
+
+    assert (still_covered(found, pending, covers, at(40), at(40)).patch == patch) is is_patched
 
 
 @pytest.mark.parametrize(

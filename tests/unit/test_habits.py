@@ -33,9 +33,12 @@ def test_the_workflow_runs_what_a_change_must_pass():
     typed = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))
     typed["on"] = typed.pop(True)
     assert [e.message for e in Draft7Validator(schema).iter_errors(typed)] == []
-    steps = workflow["jobs"]["ci"]["steps"]
-    assert steps[-1] == {"run": ".ci/run"}
-    assert (ROOT / ".ci" / "run").exists()
+    job = workflow["jobs"]["ci"]
+    steps = job["steps"]
+    assert steps[-1] == {"run": "${{ matrix.run }}"}
+    assert job["strategy"]["matrix"] == {"run": [".ci/run", "make test-sink"]}
+    run = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    assert {"make lint", "make test", "make test-emulator"} <= set(run)
     (python,) = [s["with"]["python-version"] for s in steps if "python" in s.get("uses", "")]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["requires-python"] == f">={python}"

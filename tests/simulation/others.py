@@ -70,6 +70,7 @@ class Others:
         except PublisherError as error:
             if sim.excuses.is_of_another_line(error):
                 sim.is_over = True  # an operator must see to it, as where the first ends with it
+                sim.ends.append(error)
                 sim.die()
             if not sim.excuses.is_due(error, shard):
                 raise Finding(

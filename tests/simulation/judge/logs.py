@@ -34,6 +34,7 @@ class Told:
         restarted: the topics whose tables this life began again, until a record names them.
         sessions: how many came to their checkpoint, in all.
         given_up: the topics of whose tables a part was to be read again, and could not be.
+        parts_stopped: the topics of whose tables operators stopped such a part.
         starts: a mark for each start that came to its checkpoint.
         metrics: the publisher's counts.
         next_look_in_s: seconds until the publisher compares partitions again, after a lock.
@@ -49,6 +50,7 @@ class Told:
     sessions: int = 0
     restarted: set[str] = field(default_factory=set)
     given_up: set[str] = field(default_factory=set)
+    parts_stopped: set[str] = field(default_factory=set)
     metrics: Metrics = field(default_factory=Metrics)
     next_look_in_s: float = 0.0
 
@@ -71,6 +73,8 @@ class Told:
             raise Finding(f"the session began again for one statement: {event['reason']}")
         elif name == "partial_snapshot_given_up":
             self.given_up.add(f"sim.{event['table']}")
+        elif name == "partial_snapshot_stopped":
+            self.parts_stopped.add(f"sim.{event['table']}")
         elif name == "table_restarted":
             self.gaps.discard(f"sim.{event['table']}")
             self.restarted.add(f"sim.{event['table']}")

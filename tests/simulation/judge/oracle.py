@@ -104,8 +104,9 @@ class _Judge:
             for reader in self._readers.values():
                 name = reader.history.name
                 names = published.instances.get(name, ())
-                may_lack = (
-                    reader.topic in self._sim.told.given_up and name in self._sim.excuses.tables
+                told, topic = self._sim.told, reader.topic
+                may_lack = topic in told.parts_stopped or (
+                    topic in told.given_up and name in self._sim.excuses.tables
                 )
                 is_part = reader.closed is not None and reader.topic not in named and not may_lack
                 if not is_part or not names or name in published.patches or reader.is_switched:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.table_record import TableRecord
@@ -21,6 +22,9 @@ from tailrace_publisher.source.log.loss import check_position_held
 from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
+
+
+_BEFORE_SNAPSHOT: Final = frozenset({TableState.PENDING, TableState.HALTED})
 
 
 @dataclass(slots=True)
@@ -131,8 +135,11 @@ def covers_of(
 
 
 def _may_start(record: TableRecord, covers_from: Lsn, reached: Lsn) -> bool:
-    """Return whether none of a table's changes was published, nor a part of a transaction."""
-    return record.state is TableState.PENDING and covers_from > reached
+    """Return whether none of a table's changes was published, nor a part of a transaction.
+
+    Nothing is then needed of a table that becomes part of the cut only with a snapshot.
+    """
+    return record.state in _BEFORE_SNAPSHOT and covers_from > reached
 
 
 def still_covered(

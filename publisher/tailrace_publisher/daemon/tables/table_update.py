@@ -123,7 +123,8 @@ class TableUpdate:
             check_readable(catalog.hidden, instance, self._columns_of(instance))
         if record.state in PUBLISHED:
             after = still_covered(table, record, covers, published, reached)
-            after = self._with_patch(table, after, registered)
+            if covers:  # else its instances are gone, and the next one is not recognised yet
+                after = self._with_patch(table, after, registered)
             self._log_instances(table, record, after)
             self._state.store(table.name, self.with_source(table, after))
         elif covers:

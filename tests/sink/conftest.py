@@ -25,8 +25,8 @@ from tests.sink.lake_rows import Rows, query_delta, read_delta
 from tests.sink.stories import Failures, Stories
 
 
-class Interrupted(Exception):
-    """What a test's hook raises to end a sink at a step."""
+class Interrupted(BaseException):
+    """What a test's hook raises to end a sink at a step; no error, as an end of the process."""
 
 
 class Lake:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Final
 
 import structlog
 
 from tailrace_publisher.errors import PublisherError, TableFailed, UnexpectedTableError
 from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.fault_place import place_of
 from tailrace_service.registry.client import RegistryError
 
 _log = structlog.get_logger(__name__)
-
-_FRAMES: Final = 8
-
-
-def place_of(error: BaseException) -> str:
-    """Return the call path at which an unforeseen error was raised; its text may hold values."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return " > ".join(f"{Path(f.filename).stem}:{f.lineno} {f.name}" for f in frames[-_FRAMES:])
 
 
 def text_of(error: BaseException) -> str:

@@ -57,6 +57,9 @@ _HELD_BYTES: Final = 96 * 1024 * 1024
 """Decoded bytes of changes that a task holds before it reduces them."""
 _REDUCED_BYTES: Final = 64 * 1024 * 1024
 """Bytes of reduced changes that are written, though later ones may have their keys."""
+_S3_ATTEMPTS: Final = 12
+"""Of one request to a busy store: pauses that double up to 20 s, a minute and more in all. Three
+are the client's own. See: AWS SDK for C++, StandardRetryStrategy; Spark's client waits as long."""
 _NOT_REPEATED: Final = frozenset({"_cdc_position"})
 """Columns whose values are all different: a dictionary of them is built in vain."""
 
@@ -300,7 +303,10 @@ def file_system(s3: Mapping[str, Any] | None) -> fs.FileSystem:
     Args:
         s3: arguments of ``pyarrow.fs.S3FileSystem``; None: local folders.
     """
-    return fs.LocalFileSystem() if s3 is None else fs.S3FileSystem(**s3)
+    if s3 is None:
+        return fs.LocalFileSystem()
+    patience = fs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS)
+    return fs.S3FileSystem(**s3, retry_strategy=patience)
 
 
 def delete_files(system: fs.FileSystem, folder: str, names: Iterable[str]) -> None:

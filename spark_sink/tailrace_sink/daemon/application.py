@@ -9,19 +9,17 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tailrace_service.registry.access import open_registry
-from tailrace_service.registry.client import RegistryError
 from tailrace_sink.daemon.endpoint import endpoint
 from tailrace_sink.daemon.fold_thread import FoldThread
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.status_board import SinkBoard
 from tailrace_sink.daemon.streaming import ProgressStream
-from tailrace_sink.errors import SinkError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.watch.backlog_watch import watched_backlog
 from tailrace_sink.watch.hang_detector import Part, watched_tasks
 from tailrace_sink.watch.hooks import LOG_STEPS, Hook, no_hook
 from tailrace_sink.watch.metrics import SinkMetrics
-from tailrace_sink.watch.retries import Retries
+from tailrace_sink.watch.retries import RETRIED, Retries
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -84,7 +82,7 @@ def _carry_once(
             cuts = stream.catch_up(stop)
             batches = sink.fold_tables(stop)
             sink.fold.tidy(stop.is_set)
-        except (SinkError, RegistryError) as error:
+        except RETRIED as error:
             retries.wait_after(error, sink.fold.state.batch, stop)
         else:
             _log.info("carried_once", cuts=cuts, batches=batches)
@@ -116,7 +114,7 @@ def _log_until(
                 fold.log_is_caught_up.set()
                 if not stop.is_set():
                     stream.run(stop)
-            except (SinkError, RegistryError) as error:
+            except RETRIED as error:
                 board.enter("retrying")
                 retries.wait_after(error, sink.log.state.batch, stop)
     finally:

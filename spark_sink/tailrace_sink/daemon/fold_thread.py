@@ -9,11 +9,9 @@ from typing import Final
 
 import structlog
 
-from tailrace_service.registry.client import RegistryError
 from tailrace_sink.daemon.sink import Sink
-from tailrace_sink.errors import SinkError
 from tailrace_sink.watch.hang_detector import Part, Steps
-from tailrace_sink.watch.retries import Retries
+from tailrace_sink.watch.retries import RETRIED, Retries
 
 _POLL_S: Final = 0.2
 _REST_MAX_S: Final = 1.0
@@ -56,7 +54,7 @@ class FoldThread:
     def _run(self) -> None:
         try:
             self._fold()
-        except Exception as error:  # noqa: BLE001 - raised again by who joins
+        except BaseException as error:  # noqa: BLE001 - raised again by who joins
             self.failure = error
             self._stop.set()
 
@@ -81,5 +79,5 @@ class FoldThread:
                         self._warm_up()
                     else:
                         sink.fold.feed.wait(_POLL_S)
-            except (SinkError, RegistryError) as error:
+            except RETRIED as error:
                 retries.wait_after(error, sink.fold.state.batch, stop)

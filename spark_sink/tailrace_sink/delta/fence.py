@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Final
@@ -31,7 +31,7 @@ from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.delta.foreign_commits import OwnVersions
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed
-from tailrace_sink.ports.writes import Owner, RowsChanged
+from tailrace_sink.ports.writes import Owner
 from tailrace_sink.tables.lake_table import OWNER_PROPERTY, properties_ddl, quote
 
 _EPOCH_BITS: Final = 40
@@ -54,7 +54,7 @@ class Fence:
     """Comparison of a sink with the owner of a table, at every commit, which ``own`` records."""
 
     owner: Owner
-    own: OwnVersions = field(default_factory=OwnVersions)
+    own: OwnVersions
 
     def enter(self, spark: SparkSession, location: str) -> bool:
         """Take a table from its owner, before it is read.
@@ -82,7 +82,7 @@ class Fence:
         if owner != self.owner.text:
             self.owner.check()
             if owner is None:
-                raise RowsChanged("it was removed, or created again")
+                raise self.own.changed(location, "it was removed, or created again")
             raise ApplyFailed(f"writing to {location}", f"its owner {owner} is no known sink")
 
     def alter(self, spark: SparkSession, location: str, statement: str) -> None:

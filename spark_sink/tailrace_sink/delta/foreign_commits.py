@@ -25,7 +25,6 @@ from tailrace_sink.ports.writes import RowsChanged
 _LISTED_MAX: Final = 3
 """Commits that a reason names; an operator needs the first ones."""
 
-
 Spares = Callable[[int], bool]
 
 
@@ -33,11 +32,13 @@ class OwnVersions:
     """Versions of tables that this process committed; each table is used by one thread at a time.
 
     Args:
+        lake: address below which the tables are.
         epochs: the application id whose versions start with the sink's epoch.
         batches: what application ids start with whose versions are batch ids.
     """
 
-    def __init__(self, epochs: str = "", batches: str = "") -> None:
+    def __init__(self, lake: str, epochs: str, batches: str) -> None:
+        self._lake = lake
         self._epochs = epochs
         self._batches = batches
         self._versions: dict[str, set[int]] = {}
@@ -69,11 +70,13 @@ class OwnVersions:
         """
         newest = table_version(spark, location)
         if newest < 0:
-            raise RowsChanged(f"there is no table, and version {since} is in the lake's cut")
+            gone = f"there is no table, and version {since} is in the lake's cut"
+            raise self.changed(location, gone)
         if newest < since:
-            raise RowsChanged(
+            raise self.changed(
+                location,
                 f"its newest version is {newest}, and {since} is in the lake's cut: an older copy"
-                " was restored, or files of its log were removed"
+                " was restored, or files of its log were removed",
             )
         own = self._versions.pop(location, set())
         found = []
@@ -87,8 +90,12 @@ class OwnVersions:
         if found:
             more = len(found) - _LISTED_MAX
             listed = "; ".join(found[:_LISTED_MAX])
-            raise RowsChanged(f"{listed}; and {more} more" if more > 0 else listed)
+            raise self.changed(location, f"{listed}; and {more} more" if more > 0 else listed)
         return newest
+
+    def changed(self, location: str, change: str) -> RowsChanged:
+        """Return the error of a table whose rows somebody else changed."""
+        return RowsChanged(location.removeprefix(f"{self._lake}/"), change)
 
     def _foreign(self, text: str, batch: int | None) -> str | None:
         """Describe a commit of somebody else that changed rows; None for any other."""

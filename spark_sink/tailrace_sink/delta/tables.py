@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -42,10 +42,9 @@ from tailrace_sink.plan.scopes import sink_scope
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.ports.writes import Check, Destination, Examine, Latest, Once, Owner
-from tailrace_sink.rows.same_rows import same_rows
+from tailrace_sink.rows.same_rows import only_others_differ
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
-    CDC_COLUMNS,
     MODE_PROPERTY,
     NO_ZONE,
     OWNER_PROPERTY,
@@ -93,10 +92,12 @@ class DeltaTables:
 class DeltaWriter(DeltaTables):
     """The tables of a lake, as the sink with one epoch writes them (``TableWriter``)."""
 
+    reserved: Final[frozenset[str]] = frozenset()
+
     def __init__(self, config: SinkConfig, owner: Owner, files: RangeFiles) -> None:
         super().__init__(config.lake)
         self._config = config
-        own = OwnVersions(epochs_scope(owner.log), sink_scope(config.prefix))
+        own = OwnVersions(config.lake, epochs_scope(owner.log), sink_scope(config.prefix))
         self._fence = Fence(owner, own)
         self._files = files
         self._batch = 0
@@ -129,14 +130,9 @@ class DeltaWriter(DeltaTables):
 
     def _spares(self, spark: SparkSession, path: str, version: int) -> bool:
         """Whether a commit changed only columns of a mirror that somebody else has added."""
-        name, kind = table_at(path)
-        table = self.described(spark, name, kind, version) if kind is Kind.MIRROR else None
-        after = self.rows(spark, path, version)
-        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
-        if not set(ours) < set(after.columns):
-            return False
-        before = self.rows(spark, path, version - 1)
-        return same_rows(before, after, ours)
+        table = self.described(spark, *table_at(path), version)
+        before, after = (self.rows(spark, path, at) for at in (version - 1, version))
+        return only_others_differ(table, before, after)
 
     def create(self, spark: SparkSession, table: LakeTable) -> None:
         """Create a table if there is none."""

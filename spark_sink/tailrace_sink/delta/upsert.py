@@ -8,7 +8,7 @@ positions finds. A MERGE takes two more passes for the same deletion vector and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
@@ -30,6 +30,12 @@ from tailrace_sink.tables.lake_table import (
     LakeTable,
     quote,
 )
+
+_PLACES: Final = "_metadata"
+"""Struct with file and row index of each row; a column of that name hides it.
+
+See: File metadata column (Azure Databricks).
+"""
 
 
 def upsert(
@@ -81,7 +87,8 @@ def _is_prepared(
 ) -> bool:
     """Add the changes to a transaction; False if a MERGE is needed."""
     names = [*(c.name for c in table.columns), *CDC_COLUMNS]
-    if set(transaction.columns) != set(names):
+    hides_places = any(name.lower() == _PLACES for name in names)
+    if set(transaction.columns) != set(names) or hides_places:
         return False
     size = transaction.bytes
     rewrites = 0 < rewrite_below >= size
@@ -143,11 +150,11 @@ def _find(
 ) -> OldRows:
     """Find the old rows in the files that may have any of the keys."""
     # A table without deletion vectors does not provide the row index.
-    row = "_metadata.row_index" if with_rows else "CAST(NULL AS BIGINT)"
+    row = f"{_PLACES}.row_index" if with_rows else "CAST(NULL AS BIGINT)"
     if transaction.has_no_file_meeting(latest.exact):
         return OldRows({}, has_newer=False)
     with transaction.reading(latest.bounds) as rows:
-        return find_old_rows(rows, table, latest, listed, "_metadata.file_name", row)
+        return find_old_rows(rows, table, latest, listed, f"{_PLACES}.file_name", row)
 
 
 def _small(files: Mapping[str, Any], latest: Latest, bytes_max: int) -> set[str]:

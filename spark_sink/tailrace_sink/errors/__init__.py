@@ -49,6 +49,7 @@ from tailrace_sink.errors.lake import (
     NamingFailed,
     RowsElsewhere,
     SchemaChangeRefused,
+    UnexpectedTableError,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.errors.progress import (
@@ -57,7 +58,7 @@ from tailrace_sink.errors.progress import (
     LsnWentBackwards,
     ProgressGap,
 )
-from tailrace_sink.errors.store import StoreUnavailable, StoreUnsafe, StoreUnusable
+from tailrace_sink.errors.store import DiskUnwritable, StoreUnavailable, StoreUnsafe, StoreUnusable
 
 __all__ = [
     "EXCLUDED",
@@ -72,6 +73,7 @@ __all__ = [
     "ChangesLost",
     "ChangesUnknown",
     "ConfigError",
+    "DiskUnwritable",
     "ForeignCommit",
     "ForeignRecord",
     "KafkaUnavailable",
@@ -100,6 +102,7 @@ __all__ = [
     "TopicGone",
     "TopicRecreated",
     "TopicUnknown",
+    "UnexpectedTableError",
     "UnsupportedEventForm",
     "UnsupportedSchemaChange",
     "UnsupportedTopicName",

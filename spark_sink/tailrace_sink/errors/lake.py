@@ -113,7 +113,7 @@ class LakeRowsChanged(TableError):
     """Somebody else changed rows of a lake table, so it is no copy of the source any more.
 
     Attributes:
-        path: of the lake table, below the lake.
+        path: of the lake table below the lake, or of its companion.
         change: which commit it was, or what shows that the table's past is another one.
     """
 
@@ -161,6 +161,23 @@ class AppendSkipped(TableError):
         )
 
 
+class UnexpectedTableError(TableError):
+    """An unforeseen error occurred while one table was written: a fault of Tailrace.
+
+    Attributes:
+        cause: the error. Its text may hold values, so it is not shown.
+    """
+
+    def __init__(self, table: str, cause: Exception) -> None:
+        self.table = table
+        self.cause = cause
+        super().__init__(
+            f"table {table}: {type(cause).__name__}. This is a fault of Tailrace. Fix: report it"
+            " with the log event unexpected_error, which names the place. A new snapshot of the"
+            " source table may bring it back: tailrace snapshot"
+        )
+
+
 class LakeTaken(SinkError):
     """Another sink writes to the same lake; only one may."""
 
@@ -171,7 +188,7 @@ class LakeTaken(SinkError):
         )
 
 
-class NameTaken(SinkError):
+class NameTaken(TableError):
     """A name in the catalog belongs to something else than the lake's table or view."""
 
     def __init__(

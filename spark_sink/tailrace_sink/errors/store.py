@@ -57,6 +57,19 @@ class StoreUnavailable(StoreUnusable):
         )
 
 
+class DiskUnwritable(StoreUnusable):
+    """The disk of a lake in a local folder is full or read-only; waited for, however long."""
+
+    retryable = True
+
+    def __init__(self, lake: str, reason: str) -> None:
+        super().__init__(
+            lake,
+            f"its disk takes no file ({reason})",
+            "free some space, raise the quota or mount it for writing; then the sink goes on",
+        )
+
+
 class StoreUnsafe(SinkError):
     """The lake's store lets two sinks commit the same version of a table."""
 

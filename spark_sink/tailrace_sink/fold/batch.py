@@ -9,25 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_service.registry.client import RegistryError
 from tailrace_sink.errors import (
+    ApplyFailed,
     BadRecord,
     BadRecordRefused,
     ForeignRecord,
     LakeRowsChanged,
-    LakeTableChanged,
     LedgerMismatch,
     SchemaUnknown,
     SinkError,
     TableError,
     TopicRecreated,
-    UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.patience import Patience
 from tailrace_sink.fold.table_batch import (
@@ -45,11 +41,10 @@ from tailrace_sink.log.events import Events
 from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
+from tailrace_sink.ports.one_table import of_one_table
 from tailrace_sink.ports.table_format import TableWriter
-from tailrace_sink.ports.writes import RowsChanged
-from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import TunedSession
-from tailrace_sink.tables.lake_table import companion_paths, table_path
+from tailrace_sink.tables.lake_table import companion_paths, source_path, table_path
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.watch.task_rows import describe_queries
 
@@ -103,7 +98,7 @@ class BatchApplier:
         check = TopicCheck(parts.spark, config.kafka)
         self._reader = TopicReader(spark, config, events, check)
         self._compaction = parts.tables.compaction(spark)
-        self._patience = Patience(config.apply_attempts)
+        self._patience = Patience(config.apply_attempts, config.lake)
         self._into_empty: set[str] = set()
 
     def close(self) -> None:
@@ -133,12 +128,11 @@ class BatchApplier:
     def _retain(self, path: str, since: int | None) -> None:
         session = self._idle.get()
         try:
-            self._tables.retain(session.spark, path, since)
-        except RowsChanged as error:
-            _log.warning("retention_not_set", table=path, reason=str(error))
-        except (PySparkException, Py4JError) as error:
+            with of_one_table(path):
+                self._tables.retain(session.spark, path, since)
+        except (TableError, ApplyFailed) as error:
             # A damaged table stops at its next write, not at the start of the sink.
-            _log.warning("retention_not_set", table=path, reason=str(translated(path, error)))
+            _log.warning("retention_not_set", table=path, reason=str(error))
         finally:
             self._idle.put(session)
 
@@ -189,9 +183,9 @@ class BatchApplier:
             versions |= future.result()
         for shared_error in adrift:
             # Also sources without changes in this batch, and those that wrote before it was found.
-            left = sharing(before, self._config.topics, shared_error.path)
-            stopped |= dict.fromkeys(left, shared_error)
-            for path in (shared_error.path, *companion_paths(shared_error.path)):
+            home = source_path(shared_error.path)
+            stopped |= dict.fromkeys(sharing(before, self._config.topics, home), shared_error)
+            for path in (home, *companion_paths(home)):
                 versions.pop(path, None)
         self._tables.publish(versions)
         self._is_settled = True
@@ -213,11 +207,10 @@ class BatchApplier:
             paths = [path for path in (home, *companion_paths(home)) if path in before.versions]
             session = self._idle.get()
             try:
-                versions |= self._fold.leave(session.spark, source.table, paths, cut)
+                with of_one_table(home, is_shared=True):
+                    versions |= self._fold.leave(session.spark, source.table, paths, cut)
             except LakeRowsChanged as error:
                 adrift.append(error)
-            except (PySparkException, Py4JError) as error:
-                raise translated(f"table {home}", error) from error
             finally:
                 self._idle.put(session)
         return versions, adrift
@@ -290,11 +283,15 @@ class BatchApplier:
                 raise BadRecordRefused(str(error)) from error
 
     def _apply_table(self, source: TableBatch, cut: CutPoint, *, is_small: bool) -> dict[str, int]:
-        session = self._idle.get()
+        session, name = self._idle.get(), str(source.table)
+        is_refused = self._tables.is_refused
         try:
-            with self._metrics.table_seconds(str(source.table)):
+            with (
+                self._metrics.table_seconds(name),
+                of_one_table(name, is_shared=source.is_shared, is_refused=is_refused),
+            ):
                 path = table_path(source.lake_table)
-                describe_queries(session.spark, cut.batch, str(source.table))
+                describe_queries(session.spark, cut.batch, name)
                 size = self._tables.bytes(session.spark, path)
                 if source.topic_range.is_part and not size:
                     self._into_empty.add(source.topic)
@@ -302,22 +299,6 @@ class BatchApplier:
                 session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
                 session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)
                 return self._fold.apply(session.spark, source, cut)
-        except (PySparkException, Py4JError) as error:
-            if self._tables.is_refused(error):
-                reason = str(translated("writing", error))
-                raise LakeTableChanged(
-                    str(source.table), "", reason, is_shared=source.is_shared
-                ) from error
-            raise translated(f"table {source.table}", error) from error
-        except LakeTableChanged as error:
-            if not source.is_shared:
-                raise
-            column, problem = error.column, error.problem
-            raise LakeTableChanged(error.table, column, problem, is_shared=True) from error
-        except UnsupportedType as error:
-            raise UnsupportedSchemaChange(
-                str(source.table), "", str(error), "leave its column out of the capture instance"
-            ) from error
         finally:
             self._idle.put(session)
 
@@ -329,12 +310,22 @@ class BatchApplier:
             after: the same after it.
         """
         self._compaction.note(before, after)
-        self._compaction.run()
+        self._compact()
 
     def tidy_all(self, should_stop: Callable[[], bool]) -> None:
         """Maintain all tables that are due."""
-        while not should_stop() and self._compaction.run() is not None:
+        while not should_stop() and self._compact():
             pass
+
+    def _compact(self) -> bool:
+        """Compact one table if one is due; one that fails waits until it is due again."""
+        try:
+            with of_one_table("that is compacted"):
+                return self._compaction.run() is not None
+        except SinkError as error:
+            _log.warning("lake_table_not_compacted", reason=str(error))
+            self._metrics.failed(error, str(error))
+            return True
 
 
 def _failed_last(

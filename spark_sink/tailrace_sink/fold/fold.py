@@ -39,7 +39,7 @@ from tailrace_sink.plan.topic_ranges import as_one, as_torn
 from tailrace_sink.ports.writes import Owner
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import small_batch_session
-from tailrace_sink.tables.lake_table import companion_paths, lake_paths
+from tailrace_sink.tables.lake_table import companion_paths, lake_paths, source_path
 from tailrace_sink.tables.schema_record import Change, whole
 from tailrace_sink.upkeep.log_maintenance import LakeUpkeep
 from tailrace_sink.upkeep.table_names import TableNames
@@ -68,7 +68,7 @@ class Fold:
         self.feed = Feed(self._slices)
         self._reports = FoldReports(config.topics, parts.metrics)
         self._applier = BatchApplier(session, parts)
-        self._upkeep = LakeUpkeep(session, config, parts.log, self._commits, parts.tables)
+        self._upkeep = LakeUpkeep(session, parts, self._commits)
         self._requests = SnapshotRequests(session, config)
         self._names = TableNames(config, parts.spark.conf.get("spark.jars", "") or "")
         self._begun: BatchPlan | None = None
@@ -293,7 +293,7 @@ class Fold:
             table = self._config.topics.table_of(topic)
             away += [] if table is None else [table.path]
         found = applied.stopped.values()
-        away += [of.path for of in found if isinstance(of, LakeRowsChanged)]
+        away += [source_path(of.path) for of in found if isinstance(of, LakeRowsChanged)]
         for path in away:
             for own in (path, *companion_paths(path)):
                 versions.pop(own, None)

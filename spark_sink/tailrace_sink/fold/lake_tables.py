@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import structlog
 from pyspark.sql import SparkSession
@@ -42,6 +43,11 @@ from tailrace_sink.tables.schema_record import (
     replaced,
 )
 
+_WITHOUT_IT: Final = (
+    "leave the column out (publisher.columns.exclude), rename it at the source, or choose"
+    " sink.format: delta; then take a new snapshot: tailrace snapshot"
+)
+
 _log = structlog.get_logger("tailrace.sink")
 
 
@@ -51,21 +57,25 @@ class LakeTables:
     def __init__(self, config: SinkConfig, tables: TableWriter) -> None:
         self._config = config
         self._tables = tables
+        self._reserved = tables.reserved
         self._known: dict[str, LakeTable] = {}
         self._batch = 0
         self._since: dict[str, int] = {}
         self._builds_on: dict[str, int] = {}
+        self._written: dict[str, int] = {}
 
     def begin_batch(self, batch: int, versions: Mapping[str, int]) -> None:
         """Record the changes of columns from now on under a batch.
 
         Args:
-            versions: path to version of each table in the last cut. A table outside of it was
-                stopped or waits for a snapshot, so it is adopted as it is.
+            versions: path to version of each table in the last cut. A table outside of it that the
+                last batch did not write was stopped, or is new, so it is adopted as it is.
         """
         self._batch = batch
-        self._since = dict(versions)
-        self._known = {path: known for path, known in self._known.items() if path in versions}
+        # A table outside of the cuts may get a snapshot in parts: one part a batch.
+        self._since = {**self._written, **versions}
+        self._written = {}
+        self._known = {path: known for path, known in self._known.items() if path in self._since}
 
     def adopt(self, table: TableName) -> None:
         """Take a mirror as it is, because all its rows are about to be written."""
@@ -80,7 +90,7 @@ class LakeTables:
             RowsChanged: somebody else changed rows meanwhile.
         """
         version = self._tables.written(spark, path, self._builds_on[path])
-        self._builds_on[path] = version
+        self._builds_on[path] = self._written[path] = version
         return version
 
     def schema_changes(self) -> list[Change]:
@@ -159,6 +169,9 @@ class LakeTables:
         followed, changes = evolve(
             table, versions, stays_plain=stays_plain, mode=mode, batch=self._batch
         )
+        for name in (of.name for of in followed.columns if of.name.lower() in self._reserved):
+            problem = f"{self._config.format} reserves its name, so no table there can have it"
+            raise UnsupportedSchemaChange(str(table.table), name, problem, _WITHOUT_IT)
         if mode != (table.mode or SchemaMode.EVOLVE):
             changes.append(set_properties({MODE_PROPERTY: str(mode)}))
             followed = replace(followed, mode=str(mode))
@@ -192,6 +205,7 @@ class LakeTables:
             return
         for kind in Kind:
             self._known.pop(table_path(table, kind), None)
+            self._written.pop(table_path(table, kind), None)
 
     def _create(self, spark: SparkSession, version: TableSchema, kind: Kind) -> LakeTable:
         table = self._new(version, kind)

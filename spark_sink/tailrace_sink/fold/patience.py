@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from tailrace_sink.errors import ApplyFailed, LakeTableUnreadable, SinkError
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.spark.jvm_errors import lacks_file
+from tailrace_sink.watch.local_disk import require_room
 
 
 class Patience:
@@ -16,10 +17,12 @@ class Patience:
 
     Args:
         attempts: after which a table that fails alone stops.
+        lake: address of the lake.
     """
 
-    def __init__(self, attempts: int) -> None:
+    def __init__(self, attempts: int, lake: str) -> None:
         self._attempts = attempts
+        self._lake = lake
         self._batch = -1
         self._failed: Counter[str] = Counter()
 
@@ -36,7 +39,12 @@ class Patience:
 
         Args:
             futures: of the sources in the same order; all have ended.
+
+        Raises:
+            DiskUnwritable: no table can be written now; the attempt does not count.
         """
+        if any(isinstance(future.exception(), ApplyFailed) for future in futures):
+            require_room(self._lake)
         if batch != self._batch:
             self._batch, self._failed = batch, Counter()
         failed: dict[str, tuple[TableBatch, ApplyFailed]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -224,21 +224,26 @@ def left_behind(
     """
     busy = {batch.topic for batch in batches}
     stopped: dict[str, SinkError] = {}
-    for topic in before.offsets.keys() - busy - before.held.keys() - before.stopped.keys():
-        table = names.table_of(topic)
-        home = None if table is None else before.home_of(table.path)
-        if table is None or home is None:
-            continue
+    for topic, table, home in _homes(before, names):
         wanted = table_path(shared.lake_table(table))
-        if home != wanted:
+        is_quiet = topic not in busy | before.held.keys() | before.stopped.keys()
+        if is_quiet and home != wanted:
             stopped[topic] = RowsElsewhere(str(table), home, wanted)
     return stopped
 
 
 def sharing(before: SinkState, names: TopicNames, path: str) -> list[str]:
     """Select the topics of the sources whose rows are in a shared lake table."""
-    tables = {topic: names.table_of(topic) for topic in before.offsets}
-    return [of for of, table in tables.items() if table and before.home_of(table.path) == path]
+    return [topic for topic, _, home in _homes(before, names) if home == path]
+
+
+def _homes(before: SinkState, names: TopicNames) -> Iterator[tuple[str, TableName, str]]:
+    """Yield each source with rows in the lake: topic, name, and path of the table with them."""
+    for topic in before.offsets:
+        table = names.table_of(topic)
+        home = None if table is None else before.home_of(table.path)
+        if table is not None and home is not None:
+            yield topic, table, home
 
 
 def without(batches: Iterable[TableBatch], topics: Container[str]) -> list[TableBatch]:

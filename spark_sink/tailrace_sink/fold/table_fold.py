@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 
@@ -15,7 +16,6 @@ from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import (
     BadRecord,
-    LakeRowsChanged,
     LakeTableChanged,
     UnsupportedSchemaChange,
 )
@@ -83,11 +83,12 @@ class TableFold:
 
         Raises:
             TableError: this table must stop.
+            RowsChanged: so it must, as somebody else changed rows.
             PySparkException, Py4JError: Spark failed, and no record is the cause.
         """
         if source.topic_range.is_whole and not source.is_shared:
             self._tables.adopt(source.lake_table)
-        try:
+        with self._read_again_if_changed(source.lake_table):
             try:
                 return self._apply(session, source, cut)
             except (PySparkException, Py4JError) as error:
@@ -96,10 +97,15 @@ class TableFold:
                 # Somebody else may have altered the table since this process read it.
                 self._tables.forget(source.lake_table)
                 return self._apply(session, source, cut)
-        except RowsChanged as error:
-            self._tables.forget(source.lake_table)
-            path = table_path(source.lake_table)
-            raise LakeRowsChanged(path, str(error), is_shared=source.is_shared) from error
+
+    @contextmanager
+    def _read_again_if_changed(self, table: TableName) -> Iterator[None]:
+        """Let the next source of a lake table find, too, that somebody else changed rows of it."""
+        try:
+            yield
+        except RowsChanged:
+            self._tables.forget(table)
+            raise
 
     def _apply(self, session: SparkSession, source: TableBatch, cut: CutPoint) -> dict[str, int]:
         if source.is_empty:
@@ -326,10 +332,10 @@ class TableFold:
             As :meth:`apply`.
 
         Raises:
-            LakeRowsChanged: somebody else changed rows.
+            RowsChanged: somebody else changed rows.
         """
         found = {}
-        try:
+        with self._read_again_if_changed(table_at(paths[0])[0]):
             for path in paths:
                 table = self._tables.at(session, path)
                 if table is not None:
@@ -340,10 +346,6 @@ class TableFold:
             companions = Companions(found.get(Kind.CHANGES), found.get(Kind.HISTORY))
             delete_all(session, self._config, self._writer, table, companions, cut)
             return self._versions(session, [table, *companions.tables])
-        except RowsChanged as error:
-            home = next(iter(paths))
-            self._tables.forget(table_at(home)[0])
-            raise LakeRowsChanged(home, str(error), is_shared=True) from error
 
     def _versions(self, session: SparkSession, tables: Iterable[LakeTable]) -> dict[str, int]:
         """Map paths below the lake to the newest version of each table.

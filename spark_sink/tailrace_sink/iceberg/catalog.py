@@ -164,7 +164,7 @@ class IcebergCatalog:
         except Py4JError as error:
             if _NO_TABLE in cause_classes(error):
                 return None
-            raise self.failure(f"loading table {name}", error) from error
+            raise self.failure(f"loading table {name}", error, name) from error
 
     def commit(self, changes: Sequence[Change]) -> Committed:
         """Commit changes of several tables by one request.
@@ -185,7 +185,8 @@ class IcebergCatalog:
         Raises:
             As :meth:`commit`.
         """
-        return self._outcome(lambda: change.operations.commit(change.base, change.changed))
+        commit, of = change.operations.commit, change.table
+        return self._outcome(lambda: commit(change.base, change.changed), of)
 
     def drop(self, name: TableId) -> None:
         """Drop a table with its files; without them if the catalog forbids that.
@@ -211,16 +212,25 @@ class IcebergCatalog:
         """
         try:
             for length in range(1, len(name.namespace) + 1):
-                space = self.jvm.catalog.Namespace.of(self._parts(name.namespace[:length]))
+                space = self._namespace(name.namespace[:length])
                 if not self.java.namespaceExists(space):
                     self._create_namespace(space)
         except Py4JError as error:
             raise self.failure(f"creating namespace {'.'.join(name.namespace)}", error) from error
 
-    def failure(self, step: str, error: PySparkException | Py4JError) -> SinkError:
-        """Translate an error of Iceberg or Spark."""
+    def failure(
+        self, step: str, error: PySparkException | Py4JError, table: TableId | None = None
+    ) -> SinkError:
+        """Translate an error of Iceberg or Spark.
+
+        Args:
+            table: the only one that the step is about.
+        """
         classes, failed = cause_classes(error), translated(step, error)
         reason = failed.reason if isinstance(failed, ApplyFailed) else str(failed)
+        if table is not None and _FORBIDDEN in classes and self._may_see(table.namespace):
+            # A catalog may forbid one table to a login. It fails alone, and stops alone.
+            return ApplyFailed(step, f"{reason}. Give the sink its rights on this table", classes)
         if not _DENIED.isdisjoint(classes):
             return CatalogUnusable(
                 self.name,
@@ -231,12 +241,23 @@ class IcebergCatalog:
             return CatalogUnavailable(self.name, step, reason)
         return failed
 
-    def _outcome(self, run: Any) -> Committed:
+    def _may_see(self, namespace: Sequence[str]) -> bool:
+        """Whether the catalog answers about the namespace of a table that it forbids."""
+        try:
+            return bool(self.java.namespaceExists(self._namespace(namespace)))
+        except Py4JError:
+            return False
+
+    def _namespace(self, parts: Sequence[str]) -> Any:
+        return self.jvm.catalog.Namespace.of(self._parts(parts))
+
+    def _outcome(self, run: Any, table: TableId | None = None) -> Committed:
         try:
             run()
         except Py4JError as error:
             classes = cause_classes(error)
-            failed = self.failure("a commit", error)
+            step = "a commit" if table is None else f"a commit to table {table}"
+            failed = self.failure(step, error, table)
             reason = str(failed)
             if isinstance(failed, ApplyFailed | CatalogUnavailable):
                 reason = failed.reason

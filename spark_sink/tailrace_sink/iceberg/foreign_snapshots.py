@@ -14,7 +14,6 @@ from typing import Final
 
 from tailrace_sink.iceberg.loaded_table import LoadedTable, Snapshot
 from tailrace_sink.iceberg.names import MAIN
-from tailrace_sink.ports.writes import RowsChanged
 
 _REPLACE: Final = "replace"
 _FILES: Final = (
@@ -23,23 +22,24 @@ _FILES: Final = (
 )
 
 
-def require_own_rows(
+def foreign_change(
     table: LoadedTable | None, since: int, log: str, spares: Callable[[Snapshot], bool]
-) -> None:
-    """Require that only the sink has changed rows of the main branch since a snapshot.
+) -> str | None:
+    """Describe how somebody else has changed rows of the main branch since a snapshot, if so.
 
     Args:
         log: of the sink's stamps.
         spares: returns whether a snapshot left the sink's columns as they were.
 
-    Raises:
-        RowsChanged: somebody else changed rows, or the snapshot is not below the newest one.
+    Returns:
+        The first such snapshot, or that the known one is not below the newest; None: only the sink
+        has changed rows.
     """
     head = None if table is None else table.head(MAIN)
     if table is None or head is None:
-        raise RowsChanged(f"there is no table, and snapshot {since} is in the lake's cut")
+        return f"there is no table, and snapshot {since} is in the lake's cut"
     if head == since:
-        return
+        return None
     found = None
     for snapshot in table.history(head):
         stamp = snapshot.stamp
@@ -47,10 +47,8 @@ def require_own_rows(
         if not (is_own or not _changes_rows(table, snapshot) or spares(snapshot)):
             found = f"snapshot {snapshot.id}: {snapshot.operation}"
         if snapshot.parent == since:
-            if found is not None:
-                raise RowsChanged(found)
-            return
-    raise RowsChanged(
+            return found
+    return (
         f"snapshot {since} of the lake's cut is not below its newest snapshot {head}: it was rolled"
         " back or created again, or snapshots of it were removed"
     )

@@ -29,7 +29,8 @@ def require_place(place: str | None, lake: str, path: str, full_name: str) -> No
     """
     if place != place_of(lake, path):
         whose = "a table of somebody else" if place is None else f"the table {place}"
-        raise NameTaken(full_name, whose, "sink.iceberg.namespace to another one")
+        fix = "sink.iceberg.namespace to another one; then tailrace snapshot reads the table again"
+        raise NameTaken(full_name, whose, fix)
 
 
 @dataclass(frozen=True, slots=True, order=True)

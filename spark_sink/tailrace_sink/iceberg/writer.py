@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import structlog
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +28,7 @@ from tailrace_sink.iceberg.files.added import AddedFiles
 from tailrace_sink.iceberg.files.found_files import KnownFiles
 from tailrace_sink.iceberg.files.table_files import FILES_BYTES, TableFiles
 from tailrace_sink.iceberg.files.upsert import upsert
-from tailrace_sink.iceberg.foreign_snapshots import require_own_rows
+from tailrace_sink.iceberg.foreign_snapshots import foreign_change
 from tailrace_sink.iceberg.loaded_table import Snapshot
 from tailrace_sink.iceberg.names import BRANCH, MAIN, PLACE_PROPERTY, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
@@ -47,8 +48,9 @@ from tailrace_sink.ports.writes import (
     NotAsCounted,
     Once,
     Owner,
+    RowsChanged,
 )
-from tailrace_sink.rows.same_rows import same_rows
+from tailrace_sink.rows.same_rows import only_others_differ
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.column_identity import (
     COLUMNS_PROPERTY,
@@ -57,7 +59,6 @@ from tailrace_sink.tables.column_identity import (
     parse_identities,
 )
 from tailrace_sink.tables.lake_table import (
-    CDC_COLUMNS,
     DELETES_PROPERTY,
     MODE_PROPERTY,
     SCHEMA_LSN_PROPERTY,
@@ -74,11 +75,21 @@ _UNKNOWN_BYTES: Final = 1 << 40
 """Size of a table if its newest snapshot lacks it: that of a large one."""
 _REFUSED: Final = "NOT_NULL_ASSERT_VIOLATION"
 
+_log = structlog.get_logger("tailrace.sink")
+
 
 class IcebergWriter(IcebergTables):
     """The tables of a lake, as the sink with one epoch writes them (``TableWriter``)."""
 
     branch = BRANCH
+    reserved: Final = frozenset(
+        {
+            *("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id"),
+            *("_last_updated_sequence_number", "_change_type", "_change_ordinal"),
+            "_commit_snapshot_id",
+        }
+    )
+    """See: Iceberg's ``MetadataColumns``; its Spark catalog refuses a table with any of them."""
 
     def __init__(
         self, catalog: IcebergCatalog, config: SinkConfig, owner: Owner, files: RangeFiles
@@ -98,7 +109,11 @@ class IcebergWriter(IcebergTables):
         """Begin a batch, to which all writes belong from now on."""
         # A table that stopped during an earlier batch has changes that are never published.
         for path in sorted(self._staged):
-            self._publisher.take(self._id(path))
+            try:
+                self._publisher.take(self._id(path))
+            except ApplyFailed as error:
+                # It is taken again before it is read again, and sets its branch back then.
+                _log.warning("branch_not_set_back", table=path, reason=str(error))
         self._staged.clear()
         attempt = uuid.uuid4().hex[:8]
         self._stamp = Stamp(self._owner.log, self._owner.epoch, cut.batch, cut.lsn, attempt)
@@ -133,18 +148,19 @@ class IcebergWriter(IcebergTables):
         found = self.loaded(path)
         head = None if found is None else found.head(MAIN)
         if since is not None:
-            require_own_rows(found, since, self._owner.log, partial(self._spares, spark, path))
+            spares = partial(self._spares, spark, path)
+            change = foreign_change(found, since, self._owner.log, spares)
+            if change is not None:
+                raise RowsChanged(path, change)
         return -1 if head is None else head
 
     def _spares(self, spark: SparkSession, path: str, snapshot: Snapshot) -> bool:
         """Whether a snapshot changed only columns of a mirror that somebody else has added."""
-        name, kind = table_at(path)
-        table = self.described(spark, name, kind) if kind is Kind.MIRROR else None
-        after = self.rows(spark, path, snapshot.id)
-        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
-        if snapshot.parent is None or not set(ours) < set(after.columns):
+        if snapshot.parent is None:
             return False
-        return same_rows(self.rows(spark, path, snapshot.parent), after, ours)
+        table = self.described(spark, *table_at(path))
+        before, after = (self.rows(spark, path, at) for at in (snapshot.parent, snapshot.id))
+        return only_others_differ(table, before, after)
 
     def written(self, spark: SparkSession, path: str, since: int) -> int:
         """Return the staged snapshot; its publication compares what it was staged on."""

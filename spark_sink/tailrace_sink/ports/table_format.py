@@ -58,6 +58,10 @@ class TableWriter(TableReader, Protocol):
     newer sink has the table, and ``PySparkException`` or ``Py4JError`` if Spark failed.
     """
 
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Names, in lower case, that no column can have."""
+
     def begin(self, cut: CutPoint) -> None:
         """Begin a batch, to which all writes belong from now on."""
 

@@ -22,7 +22,17 @@ class NotAsCounted(Exception):
 
 
 class RowsChanged(Exception):
-    """Somebody else changed rows of a table, or put an older version of it back."""
+    """Somebody else changed rows of a table, or put an older version of it back.
+
+    Attributes:
+        path: of the table, below the lake.
+        change: which commit it was, or what shows it.
+    """
+
+    def __init__(self, path: str, change: str) -> None:
+        self.path = path
+        self.change = change
+        super().__init__(f"{path}: {change}")
 
 
 class AppendRefused(Exception):

@@ -1,21 +1,24 @@
-"""Comparison of two states of a table in some of its columns."""
+"""Comparison of two states of a table in the sink's columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 
-from tailrace_sink.tables.lake_table import quote
+from tailrace_sink.tables.lake_table import CDC_COLUMNS, Kind, LakeTable, quote
 
 
-def same_rows(before: DataFrame, after: DataFrame, columns: Sequence[str]) -> bool:
-    """Whether two states have the same rows, each as often, in some columns.
+def only_others_differ(table: LakeTable | None, before: DataFrame, after: DataFrame) -> bool:
+    """Whether two states of a mirror differ only in columns that somebody else has added.
+
+    False also without such columns, and for other tables.
 
     Raises:
         PySparkException, Py4JError: Spark failed.
     """
-    if not set(columns) <= set(before.columns):
+    if table is None or table.kind is not Kind.MIRROR:
         return False
-    first, second = (rows.select(*map(quote, columns)) for rows in (before, after))
+    ours = {*(of.name for of in table.columns), *CDC_COLUMNS}
+    if not ours < set(after.columns) or not ours <= set(before.columns):
+        return False
+    first, second = (rows.select(*map(quote, sorted(ours))) for rows in (before, after))
     return first.exceptAll(second).isEmpty() and second.exceptAll(first).isEmpty()

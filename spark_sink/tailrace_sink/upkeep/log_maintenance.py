@@ -11,11 +11,9 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.table_maintenance import is_due
 from tailrace_sink.log.commit_table import COMPACT_EVERY, CommitTable
-from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.progress_feed import LogSlices
-from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.ports.table_format import TableFormat
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.upkeep.old_data import OldData
 
@@ -23,18 +21,11 @@ from tailrace_sink.upkeep.old_data import OldData
 class LakeUpkeep:
     """Maintenance that the fold does between two batches, so that no cut waits for it."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: SinkConfig,
-        log: LogTable,
-        commits: CommitTable,
-        tables: TableFormat,
-    ) -> None:
-        self._log = log
+    def __init__(self, spark: SparkSession, parts: SinkParts, commits: CommitTable) -> None:
+        self._log = parts.log
         self._commits = commits
-        self._config = config
-        self._old = OldData(spark, config, log, commits, tables)
+        self._config = parts.config
+        self._old = OldData(spark, parts, commits)
         self._version: int | None = None
 
     def open(self) -> None:

@@ -17,23 +17,20 @@ from datetime import UTC, datetime
 from typing import Final
 
 import structlog
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta import old_files
 from tailrace_sink.delta.classes import has_delta_log
 from tailrace_sink.delta.file_log import table_metadata
 from tailrace_sink.delta.old_files import DELETED_MAX, TableLog, vacuum
+from tailrace_sink.errors import SinkError
 from tailrace_sink.log.commit_table import CommitTable
-from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.log.oldest_cut import OldestCutFile
 from tailrace_sink.log.progress_feed import LogSlices
-from tailrace_sink.options.config import SinkConfig
+from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.plan.oldest_cut import DAY_MS, OldestCut, Tended, oldest_kept
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.ports.table_format import TableFormat
-from tailrace_sink.spark.jvm_errors import translated
+from tailrace_sink.ports.one_table import of_one_table
 from tailrace_sink.spark.session import own_session
 from tailrace_sink.upkeep.removal import Oldest, is_due, is_listing_due, removal, tended
 
@@ -46,19 +43,14 @@ _log = structlog.get_logger("tailrace.sink")
 class OldData:
     """Removal of old data of one lake; used by the fold's thread."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        config: SinkConfig,
-        log: LogTable,
-        commits: CommitTable,
-        tables: TableFormat,
-    ) -> None:
+    def __init__(self, spark: SparkSession, parts: SinkParts, commits: CommitTable) -> None:
+        config = parts.config
         self._spark = own_session(spark)
         self._config = config
-        self._log = log
+        self._log = parts.log
         self._commits = commits
-        self._tables = tables
+        self._tables = parts.tables
+        self._metrics = parts.metrics
         self._file = OldestCutFile(spark, config.retention_path, config.commits_path)
         self._oldest: OldestCut | None = None
         self._state: SinkState | None = None
@@ -141,14 +133,15 @@ class OldData:
         path = min(due, key=lambda path: known.tended[path].at_ms)
         before = known.tended[path]
         try:
-            if before.trim_to >= 0:
-                after = replace(before, trim_to=self._trimmed_to(path, before.trim_to))
-            else:
-                after = self._tended(path, before, now_ms)
-        except (PySparkException, Py4JError) as error:
+            with of_one_table(path):
+                if before.trim_to >= 0:
+                    after = replace(before, trim_to=self._trimmed_to(path, before.trim_to))
+                else:
+                    after = self._tended(path, before, now_ms)
+        except SinkError as error:
             # A damaged table stops at its next write; the others are tended.
-            reason = str(translated(f"removing old files of {path}", error))
-            _log.warning("old_files_not_removed", table=path, reason=reason)
+            _log.warning("old_files_not_removed", table=path, reason=str(error))
+            self._metrics.failed(error, f"removing old files of {path}: {error}", path)
             through = self._oldest_version(path) if self._is_slowed(path) else None
             through = before.through if through is None else through
             after = replace(before, at_ms=now_ms, trim_to=-1, through=through)

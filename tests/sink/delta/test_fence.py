@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 from tailrace_sink.delta import commits
 from tailrace_sink.delta.append_once import append_version
 from tailrace_sink.delta.conflicts import is_conflict
-from tailrace_sink.delta.fence import Fence
+from tailrace_sink.delta.fence import Fence, epochs_scope
 from tailrace_sink.delta.file_log import table_metadata, table_version
+from tailrace_sink.delta.foreign_commits import OwnVersions
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import ApplyFailed, LakeTaken
 from tailrace_sink.ports.writes import Owner
@@ -40,7 +41,8 @@ class Log:
             if self.epoch != mine:
                 raise LakeTaken("lake", 0, 0)
 
-        return Fence(Owner("log", mine, check))
+        own = OwnVersions("lake", epochs_scope("log"), "batches")
+        return Fence(Owner("log", mine, check), own)
 
 
 @pytest.fixture

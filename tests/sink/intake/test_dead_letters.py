@@ -20,11 +20,15 @@ from tailrace_sink.delta.tables import DeltaFormat
 from tailrace_sink.errors import BadRecordRefused
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.log_table import LogTable
+from tailrace_sink.log.schema_store import SchemaStore
+from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.reading.cut_errors import CutUnknown
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import DELETES_PROPERTY
 from tailrace_sink.upkeep import old_data
 from tailrace_sink.upkeep.old_data import OldData
+from tailrace_sink.watch.metrics import SinkMetrics
+from tailrace_sink.watch.traces import SinkTraces
 from tests.envelopes.messages import Message
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
@@ -165,7 +169,12 @@ def check_vacuum(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(old_data, "_OWN", ("_tailrace/dead_letters",))
     spark = lake.spark
     log = LogTable(spark, config.log_path, config.prefix)
-    old = OldData(spark, config, log, CommitTable(spark, config.commits_path), DeltaFormat(config))
+    schemas = SchemaStore(
+        spark, config.log_path, config.schemas_path, lake.source.registry.schema_by_id
+    )
+    metrics, traces = SinkMetrics(), SinkTraces(config)
+    parts = SinkParts(spark, config, DeltaFormat(config), log, schemas, metrics, traces)
+    old = OldData(spark, parts, CommitTable(spark, config.commits_path))
     left = Path(config.dead_letters_path, "part-left.parquet")
     left.write_bytes(b"of a write that failed")
     os.utime(left, (0, 0))

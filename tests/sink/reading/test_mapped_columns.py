@@ -18,6 +18,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.guarantee(14)]
 KEY = column(1, "id", "int", key=1)
 SETTING = "${env:HOME} ${spark.app.name}"
 """Spark replaces such text in its SQL, unless it is told not to."""
+ODD = (
+    *("_metadata", "_pos", "_file", "a.b", "back`tick", 'quo"te', "apo'strophe", "semi;colon"),
+    *("שלום", "caf\u00e9", "cafe\u0301", "n" * 128, "trailing ", "select", "%20", "#", "?"),
+)
+"""Names that readers, formats or SQL give a meaning; two of them differ only in normal form."""
 
 
 def rows_of(cut: Cut, table: str) -> dict[str, list[dict[str, Any]]]:
@@ -42,11 +47,14 @@ def rows_of(cut: Cut, table: str) -> dict[str, list[dict[str, Any]]]:
 def test_renamed_and_spaced_columns_are_the_same_in_every_reader(source: Source, lake: Lake):
     renamed = source.table("renamed", KEY, column(2, "v", "int"), column(3, "body", "varchar(max)"))
     spaced = source.table("spaced", KEY, column(2, "the value", "int"), column(3, SETTING, "int"))
+    odd = source.table("odd", KEY, *(column(n, name, "int") for n, name in enumerate(ODD, 2)))
 
     def insert(key: int, v: int, name: str = "v") -> None:
         source.commit(
             lambda t: t.insert(renamed, id=key, **{name: v, "body": "b" * 9000}),
             lambda t: t.insert(spaced, id=key, **{"the value": v, SETTING: v}),
+            lambda t: t.insert(odd, id=key, **dict.fromkeys(ODD, v)),
+            lambda t: t.update(odd, (1,), **dict.fromkeys(ODD, v)),
         )
         source.publish()
         lake.catch_up()
@@ -54,9 +62,9 @@ def test_renamed_and_spaced_columns_are_the_same_in_every_reader(source: Source,
     insert(1, 10)
     source.alter(renamed, KEY, column(2, "V", "int"), column(3, "body", "varchar(max)"))
     insert(2, -20, "V")
-    for turn, table in enumerate((renamed, spaced, renamed, spaced)):
-        if turn == 2:
-            for name in ("renamed", "spaced"):
+    for turn, table in enumerate((renamed, spaced, odd, renamed, spaced, odd)):
+        if turn == 3:
+            for name in ("renamed", "spaced", "odd"):
                 lake.spark.sql(f"OPTIMIZE delta.`{lake.location(name)}`")
             insert(3, 30, "V")
         mirrored = [c.name for c in table.schema.columns]

@@ -23,7 +23,6 @@ from tailrace_schemas.events.envelope import TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
 
-
 _BEFORE_SNAPSHOT: Final = frozenset({TableState.PENDING, TableState.HALTED})
 
 

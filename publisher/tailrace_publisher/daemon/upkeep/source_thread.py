@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from tailrace_publisher.errors import PublisherError, SourceBusy, UnexpectedTableError
-from tailrace_publisher.errors.one_table import place_of
 from tailrace_publisher.ports import Connection
 from tailrace_publisher.runtime import Runtime
 from tailrace_publisher.source.log.proven_source import ProvenSource, PublishedHistory
+from tailrace_service.fault_place import place_of
 
 _log = structlog.get_logger(__name__)
 

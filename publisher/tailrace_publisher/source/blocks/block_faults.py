@@ -9,8 +9,8 @@ import structlog
 
 from tailrace_publisher.encode.columns.column_forms import Declined
 from tailrace_publisher.errors import PublisherError
-from tailrace_publisher.errors.one_table import place_of
 from tailrace_publisher.source.connection.odbc import OdbcError
+from tailrace_service.fault_place import place_of
 
 _log = structlog.get_logger(__name__)
 

@@ -9,10 +9,13 @@ from typing import Any, cast
 import pytest
 from py4j.protocol import Py4JError
 
+from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.oldest_cut import DAY_MS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.upkeep.old_data import OldData
+from tailrace_sink.watch.metrics import SinkMetrics
+from tailrace_sink.watch.traces import SinkTraces
 from tests.least_options import LEAST_OF_SINK
 
 PATH = "shop/dbo/orders"
@@ -81,5 +84,7 @@ def sinks_of(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Ol
     commits = cast(
         Any, SimpleNamespace(state_of=lambda _: SinkState(versions={PATH: tables.oldest}))
     )
-    config, log = SinkConfig.load(LEAST_OF_SINK), cast(Any, None)
-    return lambda: OldData(spark, config, log, commits, cast(Any, tables))
+    config, none = SinkConfig.load(LEAST_OF_SINK), cast(Any, None)
+    metrics, traces = SinkMetrics(), SinkTraces(config)
+    parts = SinkParts(spark, config, cast(Any, tables), none, none, metrics, traces)
+    return lambda: OldData(spark, parts, commits)

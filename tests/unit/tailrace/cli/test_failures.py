@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import socket
 import subprocess
 import sys
@@ -22,6 +20,7 @@ from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_service.registry.access import open_registry
 from tailrace_service.registry.client import RegistryUnavailable
 from tailrace_service.registry.options import RegistryConfig
+from tests.small_disk import fill, small_disk
 
 COMMANDS = (
     ["tail"],
@@ -86,20 +85,11 @@ def test_a_registry_that_is_away_is_named_with_its_option():
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder with a record of a stack, and no room."""
-    folder = tmp_path / "full"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
-        pytest.skip("only root may mount a small disk")
-    try:
+    with small_disk(tmp_path / "full", "16k") as folder:
         (folder / "stack.json").write_text('{"processes": {"owner": [1, "then"]}}')
         (folder / "stack.lock").touch()
-        with contextlib.suppress(OSError), (folder / "filler").open("wb", buffering=0) as filler:
-            while filler.write(bytes(1024)):
-                pass
+        fill(folder)
         yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 @pytest.mark.parametrize("command", ["up", "down"])

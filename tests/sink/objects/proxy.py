@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 from urllib.parse import urlsplit
 
 _LIMIT_S: Final = 120.0
@@ -98,8 +98,7 @@ class Proxy:
             protocol_version = "HTTP/1.1"
 
             def answer(self) -> None:
-                length = int(self.headers.get("Content-Length") or 0)
-                body = self.rfile.read(length)
+                body = _body(self.headers, self.rfile)
                 request = Request(self.command, self.path, dict(self.headers), body)
                 proxy.seen.append(request)
 
@@ -156,6 +155,19 @@ class Proxy:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(30)
+
+
+def _body(headers: Mapping[str, str], stream: IO[bytes]) -> bytes:
+    """Read the body of a request; of chunks where its length is not known (RFC 9112, 7.1)."""
+    if headers.get("Transfer-Encoding", "").lower() != "chunked":
+        return stream.read(int(headers.get("Content-Length") or 0))
+    body = b""
+    while size := int(stream.readline().partition(b";")[0], 16):
+        body += stream.read(size)
+        stream.readline()
+    while stream.readline().strip():
+        pass  # trailers, which are part of what AWS's chunks sign, not of the body
+    return body
 
 
 def _kept(headers: Mapping[str, str]) -> dict[str, str]:

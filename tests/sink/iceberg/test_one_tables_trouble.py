@@ -15,7 +15,7 @@ from tests.fix_object_store import SharedStore
 from tests.sink.conftest import Lake
 from tests.sink.iceberg.conftest import CatalogServer
 from tests.sink.iceberg.test_cuts import ID, Shop, once_is_enough
-from tests.sink.objects.proxy import Answer, Pass, Request, busy, straight
+from tests.sink.objects.proxy import Answer, Pass, Request, busy
 
 pytestmark = [
     pytest.mark.spark,
@@ -37,16 +37,19 @@ def shop(
     return found
 
 
-def carried(shop: Shop) -> dict[str, str]:
-    """Run a sink until it has carried everything; return the reasons of stopped tables."""
+def carry(shop: Shop) -> None:
     config = shop.lake.config(apply_attempts=3, retry_backoff_max_s=0.25)
     serve(shop.lake._sink_spark, config, threading.Event(), once=True)
+
+
+def carried(shop: Shop) -> dict[str, str]:
+    """Run a sink until it has carried everything; return the reasons of stopped tables."""
+    carry(shop)
     reasons: dict[str, str] = json.loads(shop.lake.commits()[-1]["stopped"])
     return reasons
 
 
 def test_a_store_that_is_busy_for_a_while_costs_a_pause(shop: Shop, store: SharedStore):
-    shop.lake.options["s3"] = store.through_proxy
     shop.change(1)
     shop.lake.log_only()
     began, refused = time.monotonic(), []
@@ -60,11 +63,12 @@ def test_a_store_that_is_busy_for_a_while_costs_a_pause(shop: Shop, store: Share
         return pass_on()
 
     store.proxy.rule = rule
-    try:
-        assert carried(shop) == {}
-    finally:
-        store.proxy.rule = straight
+    # deltalake, which reads the commit table below, holds the proxy's process while it waits.
+    direct, shop.lake.options["s3"] = shop.lake.options["s3"], store.through_proxy
+    carry(shop)
+    shop.lake.options["s3"] = direct
     assert refused
+    assert shop.lake.commits()[-1]["stopped"] == "{}"
     shop.check()
 
 

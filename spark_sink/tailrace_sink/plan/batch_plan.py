@@ -42,6 +42,7 @@ def plan_batch(
     bound: Bound,
     *,
     shards: int = 1,
+    stops_at_first: bool = False,
 ) -> BatchPlan | None:
     """Plan the next batch; None if no further LSN is closed.
 
@@ -51,6 +52,8 @@ def plan_batch(
         names: distinguishes data topics from the sink's own.
         bound: of the batch; one closed LSN may exceed it.
         shards: least number of shards, also known from records. The first cut needs all of them.
+        stops_at_first: whether what closes the LSN of the cut again, in a later cut of the log, is
+            left to the next batch. So each first cut at an LSN can have a commit row.
     """
     groups = backlog.after(state)
     shards = shards_by_now(shards, (group for found in groups.values() for group in found))
@@ -61,7 +64,13 @@ def plan_batch(
     cut = _choose_cut(groups, min(closed.values()), bound)
     if cut is None:
         return None
-    passed = [group for found in groups.values() for group in found if group.closed_lsn <= cut]
+    up_to = _first_closing(groups, cut) if stops_at_first and cut > state.closed_lsn else None
+    passed = [
+        group
+        for found in groups.values()
+        for group in found
+        if group.closed_lsn <= cut and (up_to is None or group.batch <= up_to)
+    ]
     partial = [
         group
         for found in groups.values()
@@ -85,6 +94,15 @@ def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Boun
             break
         cut = closed_lsn
     return cut
+
+
+def _first_closing(groups: Mapping[int, Sequence[Group]], cut: str) -> int:
+    """Return the batch id of the first cut of the log in which every shard has closed an LSN."""
+    return max(
+        next(group.batch for group in found if group.closed_lsn >= cut)
+        for found in groups.values()
+        if found
+    )
 
 
 def _build(

@@ -76,7 +76,6 @@ class ChangeLog:
     Attributes:
         last: the newest state of the log.
         first: the cut after which to read; None: the start of the log.
-        end: the last cut.
         began: the log's first cut when somebody planned to read from its start.
     """
 
@@ -113,7 +112,7 @@ class ChangeLog:
         """Check that the log still has where the range starts.
 
         Raises:
-            ChangesUnknown: it starts later.
+            ChangesUnknown: retention removed that part.
         """
         begins, needed = self.begins(), self.first or self.began
         if needed is None:

@@ -85,7 +85,6 @@ class LogPart(InputPartition):
 
     Attributes:
         first: the cut after which it starts; None: the start of the log.
-        end: its last cut.
         log: Delta's id of the log.
         began: as of the offset.
         closed_ms: commit time of the end, if it is that of the range.

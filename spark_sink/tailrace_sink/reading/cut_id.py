@@ -18,10 +18,9 @@ _AT: Final = "@"
 
 @dataclass(frozen=True, slots=True)
 class CutId:
-    """A cut of a lake. It has the changes up to an LSN that the log had once a batch was in it.
+    """A cut of a lake: the changes up to a closed LSN that the log had with a batch.
 
     Attributes:
-        lsn: the closed LSN.
         batch: batch id of a cut of the log; None: of the first one that closes the LSN.
     """
 
@@ -80,7 +79,7 @@ def row_of_cut(
     Args:
         rows: batch and ``progress`` of each.
         batch: of the cut of the log; None: the first row is meant.
-        cut: its state; None if the log does not have it.
+        cut: its state; None if the log lacks it.
     """
     if batch is None:
         return min((of for of, _ in rows), default=None)

@@ -68,7 +68,7 @@ class CutTables:
         )
 
     def id_in(self, log: ProgressLog | None) -> str:
-        """Return the id of the cut, which points take in the place of an LSN."""
+        """Return the id of the cut; a point is written as an LSN or as such an id."""
         of = self.passed
         return (
             self.closed_lsn if log is None else str(cut_id(log, of.closed_lsn, of.batch, of.shards))

@@ -125,8 +125,8 @@ def records_up_to(
 ) -> list[ProgressRecord]:
     """Read the progress records after a commit row up to a point, and none of later slices.
 
-    Of the cuts of the log that close the LSN of a point, the first one counts, unless the point
-    names a batch: a record that closes an LSN again makes another cut.
+    A record that closes an LSN again makes another cut. An LSN means the first of them, unless the
+    point names a batch.
 
     Args:
         newest: batch of the log's newest cut as the read began. Without it, a log that grows

@@ -105,7 +105,7 @@ def numbers(rows: list[dict[str, Any]]) -> list[int]:
 
 
 @pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_whoever_follows_has_each_change_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int, seed: int
 ):
@@ -120,7 +120,7 @@ def test_whoever_follows_has_each_change_once(
     by_lsn: list[int] = []
     reached: str | None = None
     lsn: str | None = None
-    for _ in range(40):
+    for _ in range(25):
         shard = chance.randrange(shards)
         act = (story.commit, story.repair, story.patch, story.idle)[chance.choice((0, 0, 1, 2, 3))]
         act(shard)

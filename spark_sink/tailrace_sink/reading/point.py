@@ -106,15 +106,15 @@ def lsn_or_time(point: str | datetime) -> str | datetime:
 
 def _cut_id(text: str) -> CutId:
     try:
-        found = CutId.parse(str(text))
-    except ValueError as error:
-        raise PointInvalid(
-            f"{text!r} is no id of a cut. Fix: write it as cut.id shows it, or an LSN alone"
-        ) from error
-    try:
-        return CutId(str(Lsn.of_text(found.lsn)), found.batch)
+        lsn, at, batch = str(text).strip().partition("@")
+        found = str(Lsn.of_text(lsn))
     except ValueError as error:
         raise PointInvalid(str(error)) from error
+    if at and not batch.isdecimal():
+        raise PointInvalid(
+            f"{text!r} is no id of a cut. Fix: write it as cut.id shows it, or an LSN alone"
+        )
+    return CutId(found, int(batch) if at else None)
 
 
 def _time(found: datetime | str) -> datetime:

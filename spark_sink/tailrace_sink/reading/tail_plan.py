@@ -92,7 +92,7 @@ def plan_tail(
 
     def planned(through: int) -> BatchPlan | None:
         backlog = Backlog.of(state, (record for record in records if record.batch <= through))
-        return plan_batch(state, backlog, names, Bound(_ALL), shards=shards)
+        return plan_batch(state, backlog, names, Bound(_ALL), shards=shards, up_to=point.lsn)
 
     plan = planned(last.state.batch)
     if _lacks_rows(plan):
@@ -149,9 +149,10 @@ def records_up_to(
             shard, ms = record.progress.shard, record.progress.closed_commit_ms
             # The latest time so far: one that went back would leave a hole before it.
             latest_ms[shard] = later_of(latest_ms.get(shard, state.closed_commit_ms), ms)
-            if point.is_closed_by(record.progress):
-                closing.setdefault(shard, record.batch)
             is_asked = point.has(record.progress.closed_lsn, latest_ms[shard])
+            if point.is_closed_by(record.progress) and shard not in closing:
+                # Even if it closes a later LSN: the shard has all changes up to the point.
+                is_asked, closing[shard] = True, record.batch
             if is_asked and record.batch <= newest and (ends is None or record.batch < ends):
                 records.append(record)
         if ends is not None or point.is_before(

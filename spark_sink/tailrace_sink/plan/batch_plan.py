@@ -67,12 +67,12 @@ def plan_batch(
     cut = _choose_cut(groups, ceiling if up_to is None else min(ceiling, up_to), bound)
     if cut is None:
         return None
-    up_to = _first_closing(groups, cut) if stops_at_first and cut > state.closed_lsn else None
+    through = _first_closing(groups, cut) if stops_at_first and cut > state.closed_lsn else None
     passed = [
         group
         for found in groups.values()
         for group in found
-        if group.closed_lsn <= cut and (up_to is None or group.batch <= up_to)
+        if group.closed_lsn <= cut and (through is None or group.batch <= through)
     ]
     partial = [
         group

@@ -27,7 +27,7 @@ def kept(
     cut = read(spark, lake).as_of("latest")
     rows = cut.read(table).where("_cdc_op <> 'd'").select(key, *columns, "_cdc_lsn")
     rows.write.format("delta").mode("ignore").save(mine)
-    # Its table has every change up to this LSN; repeating those of later ones changes nothing.
+    # Its table has the first cut at this LSN; repeating what came later changes nothing.
     after = spark.read.format("delta").load(mine).agg(F.max("_cdc_lsn")).head()[0]
 
     def merge(batch: DataFrame, _number: int) -> None:

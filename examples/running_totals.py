@@ -18,12 +18,12 @@ from tailrace_sink import read
 
 
 def first_totals(spark: SparkSession, lake: str, table: str, column: str, path: str) -> DataFrame:
-    """Count the rows of the newest cut, once; later starts find these totals and their LSN."""
+    """Count the rows of the newest cut, once; later starts find these totals and their cut."""
     cut = read(spark, lake).as_of("latest")
     rows = cut.read(table).where("_cdc_op <> 'd'").groupBy(F.col(column).alias("value"))
     counts = rows.agg(F.count("*").alias("rows"))
     found = counts.agg(F.collect_list(F.struct("value", "rows")).alias("totals"))
-    found = found.withColumn("lsn", F.lit(cut.closed_lsn))
+    found = found.withColumn("cut", F.lit(cut.id))
     found.write.format("delta").mode("ignore").save(path)
     return spark.read.format("delta").load(path)
 
@@ -33,7 +33,7 @@ def totals(
 ) -> DataStreamWriter:
     """Return the query that keeps ``<folder>/totals``; it continues where it stopped."""
     first = first_totals(spark, lake, table, column, f"{folder}/first")
-    after = first.head()["lsn"]
+    after = first.head()["cut"]
     steps = F.expr(
         f"array(struct(before.`{column}` AS value, if(before IS NULL, 0, -1) AS rows),"
         f" struct(after.`{column}` AS value, if(after IS NULL, 0, 1) AS rows))"

@@ -30,24 +30,19 @@ def query(
     "orders.history". The cut includes what only the lake's log has yet. For T-SQL on the source:
     tailrace sql.
     """
-    from datetime import UTC, datetime
-
     from tailrace.lake.duck import rows_over
     from tailrace.lake.reader import Lake
     from tailrace.lake.store import LakeStore
-    from tailrace.reading.moments import Moment, MomentError
     from tailrace_sink.errors import SinkError
 
     config = configuration.sink
-    with failing_with(MomentError, SinkError):
-        moment = Moment.parse(lsn, time)
-        at = None if moment.time_ms is None else datetime.fromtimestamp(moment.time_ms / 1000, UTC)
+    with failing_with(SinkError):
         lake = Lake(LakeStore.of(config.lake, config.store or {}), config.iceberg)
-        cut = lake.as_of(lsn=None if moment.lsn is None else str(moment.lsn), time=at)
+        cut = lake.as_of(lsn=lsn, time=time)
         rows = rows_over(cut, statement)
     if rows is not None:
         _print(rows, as_json=as_json)
-    click.echo(f"The cut at LSN {cut.closed_lsn}.", err=True)
+    click.echo(f"The cut at LSN {cut.id}.", err=True)
 
 
 def _print(rows: Any, *, as_json: bool) -> None:

@@ -307,11 +307,10 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
     forgotten their cut. Requires sink.catalog.
     """
     from tailrace.reading.lake_session import configured_session
-    from tailrace.reading.moments import Moment, MomentError
     from tailrace_sink.errors import SinkError
     from tailrace_sink.options.catalog_options import CatalogKind
     from tailrace_sink.reading.permanent_views import create_cut_views
-    from tailrace_sink.reading.point import Point
+    from tailrace_sink.reading.point import LATEST, Point
     from tailrace_sink.tables.catalog_names import allowed
 
     config = configuration.sink
@@ -324,11 +323,10 @@ def views(configuration: Configuration, lsn: str | None, time: str | None, name:
         fail("sink.catalog.kind is none, so no name can be stored. Fix: set sink.catalog")
     if allowed(name) != name:
         raise click.BadParameter("use lower-case letters, digits and _", param_hint="--name")
-    with failing_with(MomentError, SinkError):
-        moment = Moment.parse(lsn, time)
+    with failing_with(SinkError):
+        point = Point.of(LATEST, lsn, time)
         spark = configured_session(config)
         try:
-            point = Point(None if moment.lsn is None else str(moment.lsn), moment.time_ms)
             made = create_cut_views(spark, config, name, point)
         finally:
             spark.stop()

@@ -14,6 +14,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import BadRecord, ChangesUnknown
 from tailrace_sink.plan.progress_record import SchemaById, decode_progress
 from tailrace_sink.plan.topic_ranges import Counted
+from tailrace_sink.reading.cut_id import CutId
 from tailrace_sink.rows.writer_schema import WriterSchema
 
 _NONE = Counted()
@@ -55,7 +56,7 @@ def check_counts(
     good: pa.Array,
     writers: Sequence[WriterSchema],
     schema_by_id: SchemaById,
-    place: tuple[str, str],
+    place: tuple[CutId | None, str],
 ) -> None:
     """Compare the log with the publisher's counts.
 
@@ -64,7 +65,7 @@ def check_counts(
         progress: batch, lsn and value of progress records.
         values: batch, partition and value of events.
         good: whether each event is a change.
-        place: LSN after which cuts are compared, and the lake.
+        place: the cut after which cuts are compared, and the lake.
 
     Raises:
         ChangesUnknown: the log lacks changes, or has others.
@@ -77,7 +78,7 @@ def check_counts(
         of_good = counted_by(values.filter(good), writers, "batch", "partition")
     gaps = []
     for batch, cut in sorted(counted.items()):
-        if cut.closed_lsn <= first:
+        if first is not None and first.has_all_of(cut.closed_lsn, batch):
             continue
         for partition, expected in sorted(cut.partitions.items()):
             found, rest = (of.get((batch, partition), _NONE) for of in (every, of_good))

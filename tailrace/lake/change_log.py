@@ -19,8 +19,10 @@ from tailrace_sink.errors import ChangesUnknown, ForeignRecord
 from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.plan.progress_record import decode_progress
 from tailrace_sink.reading.bulk_cuts import BulkCut, bulk_cuts_of, refuse_bulk
 from tailrace_sink.reading.change_table import NoChanges
+from tailrace_sink.reading.cut_id import CutId, closes_again
 from tailrace_sink.reading.point import lsn_or_time
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
@@ -73,17 +75,16 @@ class ChangeLog:
 
     Attributes:
         last: the newest state of the log.
-        first: LSN after which to read; None: the start of the log.
-        end: LSN of the last point.
-        began: LSN that the log's first cut closed when somebody planned to read from its start.
+        first: the cut after which to read; None: the start of the log.
+        began: the log's first cut when somebody planned to read from its start.
     """
 
     lake: str
     log: DeltaLog
     last: LogState
-    first: str | None
-    end: str
-    began: str | None = None
+    first: CutId | None
+    end: CutId
+    began: CutId | None = None
 
     @classmethod
     def between(
@@ -96,18 +97,34 @@ class ChangeLog:
             PointInvalid: a point is neither an LSN nor a time.
         """
         last = newest_state(lake, log)
-        first = None if after is None else _lsn_of(lake, log, after)
-        newest = last.state.closed_lsn
-        end = newest if up_to is None else min(newest, _lsn_of(lake, log, up_to))
+        newest = CutId(last.state.closed_lsn, last.state.batch)
+        first = None if after is None else cut_of(lake, log, last, after)
+        end = newest
+        if up_to is not None:
+            end = min(newest, cut_of(lake, log, last, up_to), key=lambda cut: cut.order)
         return cls(lake, log, last, first, end)
 
-    def begins(self) -> str:
-        """Return the LSN that the log's first cut closes; empty without one."""
-        oldest = self.log.rows("SELECT lsn FROM t WHERE topic = '' ORDER BY batch LIMIT 1")
-        return oldest["lsn"][0].as_py() if oldest.num_rows else ""
+    def begins(self) -> CutId:
+        """Return the log's first cut."""
+        return _first_cut(self.log)
 
-    def counted_cuts(self, tables: Iterable[TableName]) -> list[tuple[str, int]]:
-        """Return the closed LSNs of the range's cuts in order, with some tables' number of events.
+    def require_start(self) -> None:
+        """Check that the log still has where the range starts.
+
+        Raises:
+            ChangesUnknown: retention removed that part.
+        """
+        begins, needed = self.begins(), self.first or self.began
+        if needed is None:
+            return
+        is_gone = needed.order < begins.order
+        if needed.batch is None:  # An earlier release stored it.
+            is_gone = needed.lsn < begins.lsn
+        if is_gone:
+            raise ChangesUnknown.starts_later(self.lake, str(begins), needed.lsn)
+
+    def counted_cuts(self, tables: Iterable[TableName]) -> list[tuple[CutId, int]]:
+        """Return the range's cuts in order, with some tables' number of events.
 
         With publishers of several shards, an event may be in an earlier cut than the one that
         closes its LSN.
@@ -124,7 +141,10 @@ class ChangeLog:
         cuts = self.log.rows(
             f"SELECT batch, lsn FROM t WHERE topic = '' AND {within} ORDER BY batch"
         ).to_pylist()
-        return [(row["lsn"], counts.get(row["batch"], 0)) for row in cuts]
+        return [
+            (CutId(min(row["lsn"], self.end.lsn), row["batch"]), counts.get(row["batch"], 0))
+            for row in cuts
+        ]
 
     def named(
         self, name: TableName | str, also: Iterable[TableName] = ()
@@ -173,7 +193,7 @@ class ChangeLog:
         writers = [writer for writer in known if writer.schema_id in (ids or every)]
         if all(writer.version.table != table for writer in writers):
             raise NoChanges(
-                f"the log of {self.lake} has no event of table {table} up to LSN {self.end}"
+                f"the log of {self.lake} has no event of table {table} up to LSN {self.end.lsn}"
             )
         return self.checked(of, writers, known)
 
@@ -204,7 +224,7 @@ class ChangeLog:
             good,
             writers,
             self.log.schema_by_id,
-            (self.first or "", self.lake),
+            (self.first, self.lake),
         )
         own, versions = (
             [writer for writer in every if writer.version.table == of.table]
@@ -222,17 +242,15 @@ class ChangeLog:
         self._check_complete(table, topic)
         within, through = self._within()
         bulk = bulk_cuts_of(self._states(f"{within} AND NOT {_ALL_COPIED}"))
-        refuse_bulk(bulk, table, topic, self.first or "")
+        refuse_bulk(bulk, table, topic, self.first)
         return LogRange(table, topic, within, through, bulk)
 
     def _within(self) -> tuple[str, int]:
-        # The cut that closes the last point has all changes up to it, so later cuts are not read.
-        through = self._batch("min", f"lsn >= {text(self.end)}")
-        since = -1
-        if self.first:
-            since = self._batch("max", f"lsn <= {text(self.first)}")
+        through, since = self.end.order[1], -1
+        if self.first is not None:
+            since = self._batch("max", self.first.has())
             if len(self.last.state.shards) > 1:
-                since = self.log.before(self.first, since)
+                since = self.log.before(self.first.lsn, since)
         return f"batch > {since} AND batch <= {through}", through
 
     def known(self, table: TableName) -> list[WriterSchema]:
@@ -262,12 +280,8 @@ class ChangeLog:
         return TopicNames(self.last.prefix)
 
     def _check_complete(self, table: TableName, topic: str) -> None:
-        begins = self.begins()
-        planned = begins if self.began is None else self.began
-        needed = planned if self.first is None else self.first
-        if needed < begins:
-            raise ChangesUnknown.starts_later(self.lake, begins, needed)
-        in_range = f"lsn > {text(self.first or begins)} AND lsn <= {text(self.end)}"
+        self.require_start()
+        in_range = f"NOT {(self.first or self.begins()).has()} AND batch <= {self.end.batch}"
         for found in self._states(f"{in_range} AND NOT {_NOTHING_LOST}"):
             if topic in found.lost:
                 reason = found.lost[topic].reason
@@ -326,14 +340,50 @@ def newest_state(lake: str, log: DeltaLog) -> LogState:
     return last
 
 
-def _lsn_of(lake: str, log: DeltaLog, point: str | datetime) -> str:
-    """Find the newest closed LSN at or before a point."""
+def cut_of(lake: str, log: DeltaLog, last: LogState, point: str | datetime) -> CutId:
+    """Return the cut that a point means: of an LSN, the log's first one that closes it.
+
+    Args:
+        last: the newest state of the log.
+
+    Raises:
+        ChangesUnknown: the log has no cut that old, or no longer the first one at that LSN.
+        PointInvalid: the point is neither an LSN nor a time.
+    """
     found = lsn_or_time(point)
-    if isinstance(found, str):
-        return found
-    newest = log.rows(
-        f"SELECT max(lsn) AS lsn FROM t WHERE topic = '' AND {_COMMIT_MS} <= {milliseconds(found)}"
-    )["lsn"][0].as_py()
-    if newest is None:
-        raise ChangesUnknown.no_cut(lake, point)
-    return str(newest)
+    if not isinstance(found, str):
+        newest = _cut(log, f"{_COMMIT_MS} <= {milliseconds(found)}", "DESC")
+        if newest is None:
+            raise ChangesUnknown.no_cut(lake, point)
+        return newest
+    return with_batch(lake, log, last, CutId.parse(found))
+
+
+def with_batch(lake: str, log: DeltaLog, last: LogState, cut: CutId) -> CutId:
+    """Return a cut with its batch: see :func:`cut_of`."""
+    if cut.batch is not None:
+        return cut
+    first = _cut(log, f"lsn >= {text(cut.lsn)}", "ASC")
+    if first is None:
+        return CutId(cut.lsn, last.state.batch)
+    if first.lsn == cut.lsn and first == _first_cut(log):
+        progress = text(TopicNames(last.prefix).progress)
+        records = log.rows(
+            f"SELECT value FROM t WHERE topic = {progress} AND batch = {first.batch}"
+        )
+        values = records["value"].to_pylist()
+        if closes_again(first, (decode_progress(of, log.schema_by_id) for of in values)):
+            raise ChangesUnknown.starts_later(lake, str(first), cut.lsn)
+    return CutId(cut.lsn, first.batch)
+
+
+def _first_cut(log: DeltaLog) -> CutId:
+    return _cut(log, "true", "ASC") or CutId("", -1)
+
+
+def _cut(log: DeltaLog, condition: str, order: str) -> CutId | None:
+    """Return the first cut of the log in an order that meets a condition."""
+    found = log.rows(
+        f"SELECT lsn, batch FROM t WHERE topic = '' AND {condition} ORDER BY batch {order} LIMIT 1"
+    ).to_pylist()
+    return CutId(**found[0]) if found else None

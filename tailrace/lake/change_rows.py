@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from tailrace_schemas.events.column_types import lake_type as sql_type_of
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.columns.arrow_values import lake_type
 from tailrace_sink.columns.spec import Column, Target, Work, Writer
+from tailrace_sink.reading.cut_id import CutId
 from tailrace_sink.rows.writer_schema import WriterSchema, fields_of
 from tailrace_sink.tables.lake_table import (
     CHANGED,
@@ -77,20 +78,30 @@ def change_rows(
     source: TableName,
     writers: Sequence[WriterSchema],
     columns: LakeTable,
-    between: tuple[str | None, str],
+    between: tuple[CutId | None, CutId],
 ) -> pa.Table:
     """Decode the changes of a source table.
 
     Args:
-        values: column ``value`` without tombstones.
-        between: LSNs after which, and up to which, changes are wanted.
+        values: columns ``batch`` and ``value`` without tombstones, of no batch after the last cut.
+        between: cuts after which, and up to which, changes are wanted.
 
     Raises:
         NeedsSpark: only Spark casts a value.
     """
     listed = tuple(Writer(writer.schema_id, writer.avro) for writer in writers)
-    work = Work(listed, (_target(columns, writers),), *between)
-    rows = decode(values, work, str(source))
+    first, end = between
+    work = Work(listed, (_target(columns, writers),), None, end.lsn)
+    if first is None:
+        rows = decode(values, work, str(source))
+    else:
+        # What a later batch brought is a change of the range, whatever its LSN.
+        is_known = pc.field("batch") <= first.batch
+        known, later = values.filter(is_known), values.filter(~is_known)
+        since = replace(work, after_lsn=first.lsn)
+        rows = pa.concat_tables(
+            [decode(known, since, str(source)), decode(later, work, str(source))]
+        )
     rows = rows.filter(pc.not_equal(rows[OPERATION], "r"))
     images = {image: _struct(rows, image, columns) for image in _IMAGES}
     return pa.table({**images, **{name: rows[name] for name in OWN}})

@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 
 from tailrace.lake.errors import from_extra
 from tailrace.lake.folded import FoldedTable
+from tailrace.lake.log import DeltaLog
 from tailrace.lake.store import LakeStore
 from tailrace.lake.tail_events import TailEvents
 from tailrace.lake.tail_history import history_with_tail
@@ -53,6 +54,14 @@ class Cut(CutReading[pa.Table]):
     def closed_lsn(self) -> str:
         """The cut has every change up to this LSN and none after it."""
         return self.at.closed_lsn
+
+    @property
+    def id(self) -> str:
+        """The id of this very cut: its LSN, ``@`` and a batch of the log.
+
+        Every point takes it in the place of an LSN, which may have several cuts. Reads the log.
+        """
+        return self.at.id_in(DeltaLog.of(self.store))
 
     @property
     def closed_commit_time(self) -> datetime | None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
 from tailrace.lake.catalog import Catalog
 from tailrace.lake.change_log import ChangeLog, opened_log
@@ -19,7 +20,8 @@ from tailrace_sink.options.iceberg_options import IcebergOptions
 from tailrace_sink.plan.scopes import COMMITS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_of_row
-from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
+from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown, require_first
+from tailrace_sink.reading.cut_id import row_of_cut
 from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.reading.point import LATEST, Point
 from tailrace_sink.reading.tail_plan import plan_tail
@@ -45,9 +47,13 @@ class Lake:
     ) -> Cut:
         """Return the newest cut at or before a point. It does not change while the sink runs.
 
+        A repair, a patch and a snapshot may close an LSN again, which makes another cut at it. An
+        LSN means the first of them, so it always has the same rows. ``latest`` and a time mean the
+        newest one. ``Cut.id`` means that cut.
+
         Args:
             when: only ``latest`` is supported.
-            lsn: source LSN as text, or as SQL Server shows binary(10).
+            lsn: source LSN as text, or as SQL Server shows binary(10); or the id of a cut.
             time: source commit time, also as a text of ISO 8601; UTC without a zone.
 
         Raises:
@@ -76,9 +82,10 @@ class Lake:
 
         Args:
             table: ``"dbo.orders"``, in any case; or with the database first.
-            after: LSN or commit time (UTC without a zone; also as text) after which changes start;
-                None: the start of the lake's log.
-            up_to: the last LSN or commit time; None: the newest closed LSN in the log.
+            after: LSN, id of a cut or commit time (UTC without a zone; also as text) after which
+                changes start; None: the start of the lake's log.
+            up_to: the last one; None: the newest cut in the log. To follow a table, pass the id of
+                a cut (``Cut.id``), and the same one as ``after`` the next time.
 
         Returns:
             The columns of ``tailrace_sink.changes``, in no order: ``_cdc_position`` orders them.
@@ -125,6 +132,10 @@ class Lake:
             condition = f"batch >= {batch}"
         newest = "SELECT * FROM t WHERE {} ORDER BY batch DESC LIMIT 1"
         rows: list[dict[str, Any]] = self._store.query(table, newest.format(condition)).to_pylist()
+        if point.lsn is not None and rows and rows[0]["through_lsn"] == point.lsn:
+            at = self._batch_at(table, point)
+            condition = f"through_lsn < {text(point.lsn)}" if at is None else f"batch = {at}"
+            rows = self._store.query(table, newest.format(condition)).to_pylist()
         # An earlier release wrote the last row, or the table was restored to an older version.
         every = rows or self._store.query(table, newest.format("true")).to_pylist()
         if rows or point == Point():
@@ -135,3 +146,17 @@ class Lake:
         if oldest.has_forgotten:
             raise CutForgotten(lake, point.phrase, oldest)
         raise CutUnknown.no_cut(lake, point.phrase, every[0])
+
+    def _batch_at(self, table: DeltaTable, point: Point) -> int | None:
+        """Choose the row of a point among those at its LSN; None if it is none of them."""
+        log = None if point.batch is None else DeltaLog.of(self._store)
+        cut = None
+        if log is not None and point.batch is not None:
+            cut = next(iter(log.states(point.batch - 1, point.batch, 1)), None)
+        at = f"SELECT batch, progress FROM t WHERE through_lsn = {text(point.lsn or '')}"
+        found = self._store.query(table, at).to_pylist()
+        rows = [(row["batch"], row["progress"]) for row in found]
+        batch = row_of_cut(rows, point.batch, None if cut is None else cut.state)
+        if point.batch is None and batch is not None:
+            require_first(self._store.lake, batch, point.phrase, self._store.oldest_cut())
+        return batch

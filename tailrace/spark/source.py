@@ -1,7 +1,7 @@
 """The source ``tailrace`` of Spark: changes of a lake, read from its log by the executors.
 
-An offset is a closed LSN of the log (``LogOffset``). A micro-batch is the changes between two. So
-it is the same each time that Spark repeats it, with whole transactions of all its tables. Spark
+An offset is a cut of the log (``LogOffset``). A micro-batch is the changes between two. So it is
+the same each time that Spark repeats it, with whole transactions of all its tables. Spark
 stores offsets before it runs a micro-batch. The readers have no state of their own that a restart
 would need.
 
@@ -28,9 +28,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from tailrace.lake.change_log import ChangeLog, newest_state, opened_log
+from tailrace.lake.change_log import ChangeLog, newest_state, opened_log, with_batch
 from tailrace.lake.change_rows import ChangeTable
 from tailrace.lake.changes import ChangeReader
+from tailrace.lake.log import DeltaLog
 from tailrace.lake.store import LakeStore
 from tailrace.spark.errors import ColumnsDiffer, StreamBroken
 from tailrace.spark.offset import LogOffset, LogPart, split
@@ -38,6 +39,8 @@ from tailrace.spark.options import SourceOptions
 from tailrace.spark.rows import closing, combined, in_batches, schema_of
 from tailrace_schemas.position.commit_time import milliseconds
 from tailrace_sink.errors import ChangesUnknown, ConfigError
+from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.reading.cut_id import CutId
 from tailrace_sink.reading.point import LATEST
 
 FORMAT: Final = "tailrace"
@@ -65,9 +68,7 @@ class _Loaded:
         every = ChangeLog.between(store.lake, opened_log(store), None, None)
         found = (ChangeReader(every).table(name) for name in options.tables)
         tables = {table.name: table for table in found}
-        state = every.last.state
-        newest = LogOffset(every.log.id, state.closed_lsn, state.closed_commit_ms)
-        return cls(options, tuple(tables.values()), newest)
+        return cls(options, tuple(tables.values()), _newest(every.log, every.last))
 
     def bounds(self) -> tuple[LogOffset, LogOffset]:
         """Return where the options start and end, in the log as it was when it was loaded.
@@ -79,13 +80,12 @@ class _Loaded:
         if after == LATEST:
             return self.newest, self.newest
         of = ChangeLog.between(store.lake, opened_log(store), after, self.options.up_to)
-        end = replace(self.newest, lsn=min(of.end, self.newest.lsn))
-        begins = of.begins()
+        end = replace(self.newest, lsn=of.end.lsn, batch=of.end.batch)
+        end = self.newest if self.newest.is_before(end) else end
         if of.first is None:
-            return LogOffset(of.log.id, "", began=begins), end
-        if of.first < begins:
-            raise ChangesUnknown.starts_later(store.lake, begins, of.first)
-        return LogOffset(of.log.id, of.first), end
+            return LogOffset(of.log.id, "", began=str(of.begins())), end
+        of.require_start()
+        return LogOffset(of.log.id, of.first.lsn, batch=of.first.batch), end
 
     @property
     def schema(self) -> StructType:
@@ -163,7 +163,7 @@ class ChangesStreamReader(DataSourceStreamReader):
         return (self._initial or self._begin()).to_json()
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the newest closed LSN of the log.
+        """Return the newest cut of the log.
 
         Raises:
             As :meth:`initialOffset`, which Spark calls later.
@@ -188,43 +188,49 @@ class ChangesStreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the changes of a task."""
         if isinstance(partition, LogPart):
-            with _continuous(partition.first or ""):
+            with _continuous("" if partition.first is None else partition.first.lsn):
                 yield from _read(self._loaded, partition)
             yield from _closing(self._loaded, partition)
 
     def _begin(self) -> LogOffset:
         """Find where a new query starts."""
-        after, newest = self._loaded.options.after, self._loaded.newest.lsn
+        after, newest = self._loaded.options.after, self._loaded.newest
         if isinstance(after, datetime) and milliseconds(after) > time.time() * 1000:
             raise ConfigError(
                 [f"after is {after}, which is in the future. Fix: add its offset, or use latest"]
             )
         first, _ = self._loaded.bounds()
-        if first.lsn > newest:
-            raise ConfigError(
-                [f"after is {after}, and the log ends at LSN {newest}. Fix: use that, or latest"]
-            )
+        if newest.is_before(first):
+            ends = f"the log ends at LSN {newest.lsn}"
+            raise ConfigError([f"after is {after}, and {ends}. Fix: use that, or latest"])
         return first
 
     def _look(self) -> LogOffset:
         store = _store(self._loaded.options)
         log = opened_log(store)
         last = newest_state(store.lake, log)
-        newest = LogOffset(log.id, last.state.closed_lsn, last.state.closed_commit_ms)
+        newest = _newest(log, last)
         _require_same(newest, self._seen, store.lake)
-        if newest.lsn == self._seen.lsn:
+        if newest.cut == self._seen.cut:
             return self._seen
         if self._initial is not None:
-            newest = replace(newest, since=self._initial.lsn, began=self._initial.began)
+            since = str(self._initial.cut or "")
+            newest = replace(newest, since=since, began=self._initial.began)
         return newest
+
+
+def _newest(log: DeltaLog, last: LogState) -> LogOffset:
+    state = last.state
+    return LogOffset(log.id, state.closed_lsn, state.closed_commit_ms, batch=state.batch)
 
 
 def _parts(loaded: _Loaded, start: LogOffset, end: LogOffset) -> list[LogPart]:
     """Plan the tasks that read a range."""
-    if start.lsn >= end.lsn:
+    if start.cut == end.cut or (start.batch is not None and not start.is_before(end)):
         return []
-    first = start.lsn or None
-    reader = _reader(loaded, LogPart(first, end.lsn, start.log, start.began))
+    began = None if start.began is None else CutId.parse(start.began)
+    whole = _with_batches(loaded, LogPart(start.cut, CutId(end.lsn, end.batch), start.log, began))
+    reader = _reader(loaded, whole)
     sources = [source for table in loaded.tables for source in reader.sources(table)]
     cuts = reader.log.counted_cuts(sources)
     return [
@@ -232,11 +238,23 @@ def _parts(loaded: _Loaded, start: LogOffset, end: LogOffset) -> list[LogPart]:
             after,
             up_to,
             start.log,
-            start.began if after is None else None,
-            end.commit_ms if up_to == end.lsn else None,
+            began if after is None else None,
+            end.commit_ms if up_to == whole.end else None,
         )
-        for after, up_to in split(first, end.lsn, cuts, _EVENTS_OF_A_TASK)
+        for after, up_to in split(whole.first, whole.end, cuts, _EVENTS_OF_A_TASK)
     ]
+
+
+def _with_batches(loaded: _Loaded, part: LogPart) -> LogPart:
+    """Return a range with the batches that offsets of an earlier release lack."""
+    first, end = part.first, part.end
+    if end.batch is None or (first is not None and first.batch is None):
+        store = _store(loaded.options)
+        log = opened_log(store)
+        last = newest_state(store.lake, log)
+        end = with_batch(store.lake, log, last, end)
+        first = None if first is None else with_batch(store.lake, log, last, first)
+    return replace(part, first=first, end=end)
 
 
 def _read(loaded: _Loaded, part: LogPart) -> Iterator[pa.RecordBatch]:
@@ -248,15 +266,15 @@ def _read(loaded: _Loaded, part: LogPart) -> Iterator[pa.RecordBatch]:
 def _closing(loaded: _Loaded, part: LogPart) -> Iterator[pa.RecordBatch]:
     """Return the row of the LSN that the micro-batch closes, if it is wanted and known."""
     if loaded.options.closed_rows and part.closed_ms is not None:
-        yield from in_batches(closing(schema_of(loaded.tables), part.end, part.closed_ms))
+        yield from in_batches(closing(schema_of(loaded.tables), part.end.lsn, part.closed_ms))
 
 
 def _reader(loaded: _Loaded, part: LogPart) -> ChangeReader:
     store = _store(loaded.options)
     log = opened_log(store)
     last = newest_state(store.lake, log)
-    newest = LogOffset(log.id, last.state.closed_lsn)
-    _require_same(newest, LogOffset(part.log, part.end), store.lake)
+    end = LogOffset(part.log, part.end.lsn, batch=part.end.batch)
+    _require_same(_newest(log, last), end, store.lake)
     return ChangeReader(ChangeLog(store.lake, log, last, part.first, part.end, part.began))
 
 
@@ -269,7 +287,7 @@ def _require_same(log: LogOffset, known: LogOffset, lake: str) -> None:
     if log.log != known.log:
         reason = f"the log of {lake} was created again, or the checkpoint is of another lake"
         raise StreamBroken(reason, known.lsn)
-    if log.lsn < known.lsn:
+    if log.is_before(known):
         raise StreamBroken(f"the log of {lake} ends at LSN {log.lsn}", known.lsn)
 
 

@@ -45,8 +45,8 @@ def changes_stream(
         spark: no jars are needed.
         lake: the lake's address, as in the sink's configuration.
         tables: ``"dbo.orders"``, in any case; or with the database first.
-        after: LSN or commit time (UTC without a zone) after which a new query starts; ``latest``:
-            the newest closed LSN; None: the start of the log. A checkpoint takes precedence.
+        after: id of a cut, LSN or commit time (UTC without a zone) after which a new query starts;
+            ``latest``: the newest cut; None: the start of the log. A checkpoint takes precedence.
         s3: options of a lake in S3, as in ``sink.s3``; the driver and the executors use them.
         late: how far the watermark is from the commit time of the closed LSN, as Spark writes
             intervals. The source's clock may step back so far.

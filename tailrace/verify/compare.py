@@ -276,7 +276,7 @@ class Comparison:
         # A sink that did not move while it was waited for once is not waited for again.
         is_still = self._late is not None and self._newest() == self._late
         wait_for(lambda: self._logged(reached), 0 if is_still else limit_s)
-        cut = self._cuts.as_of(lsn=self._newest())  # Else a growing log is read for ever.
+        cut = self._cuts.as_of()
         self._late = cut.closed_lsn if Lsn.parse(cut.closed_lsn) < reached else None
         result.lsn = cut.closed_lsn
         result.first_lsn = result.first_lsn or cut.closed_lsn

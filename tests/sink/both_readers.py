@@ -25,7 +25,7 @@ def assert_same_cut(
     Args:
         store: options of ``sink.s3``.
     """
-    other = without_spark.open(cut.lake, **(store or {})).as_of(lsn=cut.closed_lsn)
+    other = without_spark.open(cut.lake, **(store or {})).as_of(lsn=cut.id)
     assert (other.closed_lsn, other.tables) == (cut.closed_lsn, cut.tables)
     found = other.read(table, **companion)
     assert_same(cut.read(table, **companion), found)

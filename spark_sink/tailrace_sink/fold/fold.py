@@ -199,6 +199,7 @@ class Fold:
             self._config.topics,
             self._config.bound,
             shards=self._config.shards,
+            stops_at_first=True,
         )
 
     def _has_more(self) -> bool:

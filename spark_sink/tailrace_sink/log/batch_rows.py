@@ -16,10 +16,20 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from tailrace_sink.delta.classes import has_delta_log, log_of
 from tailrace_sink.delta.file_log import current_snapshot, frame_of, listed_files
+from tailrace_sink.tables.lake_table import literal
 
 
 def rows_of_batch(spark: SparkSession, path: str, batch: int) -> DataFrame:
     """Read the rows with a value of the column ``batch``.
+
+    Args:
+        path: of a Delta table with statistics of that column.
+    """
+    return rows_with(spark, path, "batch", batch)
+
+
+def rows_with(spark: SparkSession, path: str, column: str, value: int | str) -> DataFrame:
+    """Read the rows with a value of a column.
 
     Args:
         path: of a Delta table with statistics of that column.
@@ -30,9 +40,9 @@ def rows_of_batch(spark: SparkSession, path: str, batch: int) -> DataFrame:
         rows = spark.read.format("delta").load(path)
     else:
         classes, _ = log_of(spark, path)
-        chosen = classes.python.toSeq([file for file in files if _may_have(file, batch)])
-        rows = frame_of(spark, path, (snapshot, chosen))
-    return rows.where(f"batch = {batch}")
+        found = [file for file in files if _may_have(file, column, value)]
+        rows = frame_of(spark, path, (snapshot, classes.python.toSeq(found)))
+    return rows.where(f"{column} = {literal(value) if isinstance(value, str) else value}")
 
 
 def newest_row(
@@ -70,7 +80,7 @@ def _newest_batch(file: Any) -> float:
     return math.inf if highest is None else int(highest)
 
 
-def _may_have(file: Any, batch: int) -> bool:
+def _may_have(file: Any, column: str, value: int | str) -> bool:
     statistics = json.loads(file.stats() or "{}")
-    lowest, highest = (statistics.get(of, {}).get("batch") for of in ("minValues", "maxValues"))
-    return lowest is None or highest is None or lowest <= batch <= highest
+    lowest, highest = (statistics.get(of, {}).get(column) for of in ("minValues", "maxValues"))
+    return lowest is None or highest is None or bool(lowest <= value <= highest)

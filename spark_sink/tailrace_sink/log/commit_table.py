@@ -24,7 +24,7 @@ from tailrace_sink.delta.file_log import (
     table_version,
     transaction_version,
 )
-from tailrace_sink.log.batch_rows import rows_of_batch
+from tailrace_sink.log.batch_rows import rows_of_batch, rows_with
 from tailrace_sink.plan.scopes import COMMITS
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import held_json, shards_json, state_of_row
@@ -150,6 +150,11 @@ class CommitTable:
         """Read the row of one batch; None if there is none."""
         row = rows_of_batch(self._spark, self._path, batch).first()
         return None if row is None else state_of_row(row.asDict())
+
+    def has_earlier(self, lsn: str, batch: int) -> bool:
+        """Whether an earlier row than that of a batch has the same closed LSN."""
+        rows = rows_with(self._spark, self._path, "through_lsn", lsn)
+        return not rows.where(f"batch < {batch}").isEmpty()
 
     def forget(self, before_batch: int) -> None:
         """Delete the rows before a batch."""

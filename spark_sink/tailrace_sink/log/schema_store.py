@@ -36,6 +36,11 @@ class SchemaStore:
         self._lock = threading.Lock()
         self._known: dict[int, dict[str, Any]] = {}
 
+    @classmethod
+    def of_lake(cls, spark: SparkSession, lake: str) -> SchemaStore:
+        """Open those of a lake for a reader."""
+        return cls(spark, f"{lake}/_tailrace/log", f"{lake}/_tailrace/schemas")
+
     def schema_by_id(self, schema_id: int) -> dict[str, Any]:
         """Return a writer schema from the lake, or from the registry and store it in the lake.
 

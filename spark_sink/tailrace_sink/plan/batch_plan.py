@@ -42,6 +42,8 @@ def plan_batch(
     bound: Bound,
     *,
     shards: int = 1,
+    up_to: str | None = None,
+    stops_at_first: bool = False,
 ) -> BatchPlan | None:
     """Plan the next batch; None if no further LSN is closed.
 
@@ -51,6 +53,9 @@ def plan_batch(
         names: distinguishes data topics from the sink's own.
         bound: of the batch; one closed LSN may exceed it.
         shards: least number of shards, also known from records. The first cut needs all of them.
+        up_to: greatest LSN of the cut; None: any.
+        stops_at_first: whether what closes the LSN of the cut again, in a later cut of the log, is
+            left to the next batch. So each first cut at an LSN can have a commit row.
     """
     groups = backlog.after(state)
     shards = shards_by_now(shards, (group for found in groups.values() for group in found))
@@ -58,10 +63,17 @@ def plan_batch(
     closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
     if len(closed) < shards:
         return None
-    cut = _choose_cut(groups, min(closed.values()), bound)
+    ceiling = min(closed.values())
+    cut = _choose_cut(groups, ceiling if up_to is None else min(ceiling, up_to), bound)
     if cut is None:
         return None
-    passed = [group for found in groups.values() for group in found if group.closed_lsn <= cut]
+    through = _first_closing(groups, cut) if stops_at_first and cut > state.closed_lsn else None
+    passed = [
+        group
+        for found in groups.values()
+        for group in found
+        if group.closed_lsn <= cut and (through is None or group.batch <= through)
+    ]
     partial = [
         group
         for found in groups.values()
@@ -85,6 +97,15 @@ def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Boun
             break
         cut = closed_lsn
     return cut
+
+
+def _first_closing(groups: Mapping[int, Sequence[Group]], cut: str) -> int:
+    """Return the batch id of the first cut of the log in which every shard has closed an LSN."""
+    return max(
+        next(group.batch for group in found if group.closed_lsn >= cut)
+        for found in groups.values()
+        if found
+    )
 
 
 def _build(

@@ -161,9 +161,8 @@ def _cut(
     closed_lsn, closed_ms = state.closed_lsn, state.closed_commit_ms
     if len(positions) >= shards:
         slowest = min(positions, key=lambda shard: positions[shard].closed_lsn)
-        if positions[slowest].closed_lsn != closed_lsn:
-            closed_lsn = positions[slowest].closed_lsn
-            closed_ms = later_of(closed_ms, commit_ms.get(slowest))
+        closed_lsn = positions[slowest].closed_lsn
+        closed_ms = later_of(closed_ms, commit_ms.get(slowest))
     newest = records[-1].progress
     following = replace(
         state,

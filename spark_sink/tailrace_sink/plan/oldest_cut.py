@@ -38,6 +38,7 @@ class OldestCut:
         chosen_ms: when it was last chosen.
         days, cuts: the options that were in force.
         tended: path below the lake to the last removal of old files.
+        is_late: whether an earlier cut at the same LSN was forgotten.
     """
 
     batch: int = 0
@@ -49,6 +50,7 @@ class OldestCut:
     days: float = 0.0
     cuts: int = 0
     tended: dict[str, Tended] = field(default_factory=dict)
+    is_late: bool = False
 
     def to_json(self) -> str:
         """Convert to the text of the file."""

@@ -43,6 +43,11 @@ class Group:
         """LSN that the group closes."""
         return self.records[-1].progress.closed_lsn
 
+    @property
+    def batch(self) -> int:
+        """Batch id of the cut of the log with its last record."""
+        return self.records[-1].batch
+
 
 def in_order(groups: Mapping[int, Iterable[Group]]) -> Iterator[Group]:
     """Merge the groups of all shards by the LSNs that they close."""

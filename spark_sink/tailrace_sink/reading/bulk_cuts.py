@@ -10,6 +10,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import ChangesUnknown
 from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.reading.cut_id import CutId
 from tailrace_sink.tables.lake_table import Kind, table_path
 
 if TYPE_CHECKING:
@@ -43,13 +44,13 @@ def bulk_cuts_of(found: Iterable[LogState]) -> list[BulkCut]:
     return sorted(cuts, key=lambda cut: cut.batch)
 
 
-def refuse_bulk(cuts: Iterable[BulkCut], table: TableName, topic: str, after: str) -> None:
+def refuse_bulk(cuts: Iterable[BulkCut], table: TableName, topic: str, after: CutId | None) -> None:
     """Refuse a range of changes some of which were not copied into the log.
 
     Snapshot rows are no changes, so a bulk cut of these alone is none of the range's business.
 
     Args:
-        after: LSN after which the range starts.
+        after: after which the range starts; None: the start of the log.
 
     Raises:
         ChangesUnknown: a bulk cut has changes of the table.
@@ -57,7 +58,9 @@ def refuse_bulk(cuts: Iterable[BulkCut], table: TableName, topic: str, after: st
     lacking = [
         cut
         for cut in cuts
-        if cut.lsn > after and topic in cut.ranges and _changes(cut.ranges[topic]) > 0
+        if (after is None or not after.has_all_of(cut.lsn, cut.batch))
+        and topic in cut.ranges
+        and _changes(cut.ranges[topic]) > 0
     ]
     if not lacking:
         return

@@ -22,9 +22,11 @@ from tailrace_sink.options.modes import BadRecords
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.log_state import LogState
+from tailrace_sink.plan.progress_record import decode_progress
 from tailrace_sink.reading.bulk_cuts import bulk_cuts, refuse_bulk
 from tailrace_sink.reading.change_gaps import counted_by_publisher, first_gap
 from tailrace_sink.reading.change_table import NoChanges, changed_columns, shared_columns
+from tailrace_sink.reading.cut_id import CutId, closes_again
 from tailrace_sink.reading.point import lsn_or_time
 from tailrace_sink.reading.shared_changes import (
     SourceEvents,
@@ -48,8 +50,8 @@ from tailrace_sink.tables.lake_table import (
 from tailrace_sink.tables.origins import in_shared_table
 
 Point = str | datetime
-"""A source LSN, or a source commit time (UTC without a zone), also as text. A time means the newest
-cut of the log at or before it."""
+"""A source LSN, the id of a cut, or a source commit time (UTC without a zone), also as text. An LSN
+means the first cut of the log that closes it, a time the newest one at or before it."""
 
 
 _FURTHEST = (
@@ -76,7 +78,8 @@ def changes(
             sources has the changes of all.
         after: the point after which changes start; None: the start of the lake's log. The log is
             retained one day longer than the oldest kept cut (``sink.retention``).
-        up_to: the last point; None: the newest closed LSN in the log.
+        up_to: the last point; None: the newest cut in the log. To follow a table, pass the id of
+            a cut (``Cut.id``), and the same one as ``after`` the next time.
 
     Returns:
         ``before`` and ``after`` are structs of the columns of the newest schema version among the
@@ -100,10 +103,10 @@ def changes(
         raise ChangesUnknown.no_log(lake)
     names = TopicNames(last.prefix)
     rows = log.rows()
-    states = rows.where("topic = ''")
-    first = None if after is None else _lsn_of(lake, states, after)
-    end = last.state.closed_lsn if up_to is None else _lsn_of(lake, states, up_to)
-    end = min(end, last.state.closed_lsn)
+    newest = CutId(last.state.closed_lsn, last.state.batch)
+    points = _Points(lake, rows, names, newest, SchemaStore.of_lake(spark, lake))
+    first = None if after is None else points.find(after)
+    end = newest if up_to is None else min(points.find(up_to), newest, key=lambda cut: cut.order)
     shared = SharedTables(last.into)
     table, sources = _named(table, rows, names, lake, shared)
     found = _Log(spark, lake, rows, names, last, first, end)
@@ -124,8 +127,8 @@ class _Log:
     rows: DataFrame
     names: TopicNames
     last: LogState
-    first: str | None
-    end: str
+    first: CutId | None
+    end: CutId
 
     def events(self, table: TableName, *, needs_versions: bool = False) -> SourceEvents:
         """Find the events of a source table; also some outside of the range.
@@ -141,19 +144,15 @@ class _Log:
         states = rows.where("topic = ''")
         topic = names.data(table)
         _check_complete(self.lake, states, table, topic, first, end)
-        # The cut that closes the last point has all changes up to it, so later cuts are not read.
-        through = _batch(states, "min", f"lsn >= {literal(end)}")
+        through = end.batch
         events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
         since = -1
-        if first:
-            since = _batch(
-                states, "max", f"lsn <= {literal(first)} AND {_FURTHEST} <= {literal(first)}"
-            )
+        if first is not None:
+            since = _batch(states, "max", f"{first.has()} AND {_FURTHEST} <= {literal(first.lsn)}")
         values = events.where(f"batch > {since}")
         bulk = bulk_cuts(states.where(f"batch > {since} AND batch <= {through}"))
-        refuse_bulk(bulk, table, topic, first or "")
-        folder = f"{self.lake}/_tailrace"
-        schemas = SchemaStore(self.spark, f"{folder}/log", f"{folder}/schemas")
+        refuse_bulk(bulk, table, topic, first)
+        schemas = SchemaStore.of_lake(self.spark, self.lake)
         # If the table did not change in the range, earlier events give its columns.
         ids = _schema_ids(values)
         every = _schema_ids(events) if needs_versions or not ids else ids
@@ -162,7 +161,9 @@ class _Log:
         found = [writer for writer in known if writer.schema_id in (ids or every)]
         own = [writer for writer in found if writer.version.table == table]
         if not own:
-            raise NoChanges(f"the log of {self.lake} has no event of table {table} up to LSN {end}")
+            raise NoChanges(
+                f"the log of {self.lake} has no event of table {table} up to LSN {end.lsn}"
+            )
         other = tuple(writer for writer in found if writer.version.table != table)
         screen = Screen(table, topic, tuple(own), other)
         if self.last.bad_records == BadRecords.DEAD_LETTER:
@@ -175,7 +176,7 @@ class _Log:
         progress = rows.where(
             f"topic = {literal(names.progress)} AND batch > {since} AND batch <= {through}"
         ).where(~F.col("batch").isin([cut.batch for cut in bulk]))
-        _check_counts(table, topic, progress, judged, found, schemas, first or "")
+        _check_counts(table, topic, progress, judged, found, schemas, first)
         versions = tuple(w.version for w in known if w.version.table == table)
         return SourceEvents(table, values, tuple(own), versions)
 
@@ -183,8 +184,53 @@ class _Log:
         """Decode the changes of a source table in the range."""
         parts = (_decoded(events.values, writer, columns) for writer in events.writers)
         decoded = reduce(DataFrame.unionByName, parts)
-        decoded = decoded.where(f"{OPERATION} <> 'r' AND {LSN} <= {literal(self.end)}")
-        return decoded.where(f"{LSN} > {literal(self.first)}") if self.first else decoded
+        decoded = decoded.where(f"{OPERATION} <> 'r' AND {self.end.has(LSN)}")
+        if self.first is not None:
+            decoded = decoded.where(f"NOT {self.first.has(LSN)}")
+        return decoded.drop("batch")
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Finds the cuts of a log that points mean."""
+
+    lake: str
+    rows: DataFrame
+    names: TopicNames
+    newest: CutId
+    schemas: SchemaStore
+
+    def find(self, point: Point) -> CutId:
+        """Return the cut of a point."""
+        found, states = lsn_or_time(point), self.rows.where("topic = ''")
+        if not isinstance(found, str):
+            time = "CAST(get_json_object(state, '$.state.through_commit_ms') AS BIGINT)"
+            reached = states.where(f"{time} <= {milliseconds(found)}")
+            row = reached.selectExpr("max_by(lsn, batch)", "max(batch)").first()
+            if row is None or row[1] is None:
+                raise ChangesUnknown.no_cut(self.lake, point)
+            return CutId(*row)
+        cut = CutId.parse(found)
+        if cut.batch is not None:
+            return cut
+        closes = states.where(f"lsn >= {literal(found)}")
+        row = closes.selectExpr("min_by(lsn, batch)", "min(batch)").first()
+        if row is None or row[1] is None:
+            return CutId(found, self.newest.batch)
+        if row[0] == found:
+            self._require_first(CutId(*row))
+        return CutId(found, row[1])
+
+    def _require_first(self, cut: CutId) -> None:
+        """Refuse an LSN if the log no longer has the first cut that closed it."""
+        if _batch(self.rows.where("topic = ''"), "min", "true") != cut.batch:
+            return
+        records = self.rows.where(
+            f"topic = {literal(self.names.progress)} AND batch = {cut.batch}"
+        ).select("value")
+        values = (bytes(row["value"]) for row in records.collect())
+        if closes_again(cut, (decode_progress(of, self.schemas.schema_by_id) for of in values)):
+            raise ChangesUnknown.starts_later(self.lake, str(cut), cut.lsn)
 
 
 def _named(
@@ -212,21 +258,6 @@ def _schema_ids(events: DataFrame) -> set[int]:
     return ids - {None}
 
 
-def _lsn_of(lake: str, states: DataFrame, point: Point) -> str:
-    """Find the newest closed LSN at or before a point."""
-    found = lsn_or_time(point)
-    if isinstance(found, str):
-        return found
-    reached = states.where(
-        "CAST(get_json_object(state, '$.state.through_commit_ms') AS BIGINT)"
-        f" <= {milliseconds(found)}"
-    )
-    row = reached.selectExpr("max(lsn) AS lsn").first()
-    if row is None or row["lsn"] is None:
-        raise ChangesUnknown.no_cut(lake, point)
-    return str(row["lsn"])
-
-
 def _batch(states: DataFrame, of: str, condition: str) -> int:
     """Find the least or greatest batch id of cuts; 0 if there is none."""
     row = states.where(condition).selectExpr(f"{of}(batch) AS batch").first()
@@ -234,13 +265,13 @@ def _batch(states: DataFrame, of: str, condition: str) -> int:
 
 
 def _check_complete(
-    lake: str, states: DataFrame, table: TableName, topic: str, first: str | None, end: str
+    lake: str, states: DataFrame, table: TableName, topic: str, first: CutId | None, end: CutId
 ) -> None:
-    oldest = states.selectExpr("min_by(lsn, batch) AS lsn").first()
-    begins = "" if oldest is None else oldest["lsn"]
-    if first is not None and first < begins:
-        raise ChangesUnknown.starts_later(lake, begins, first)
-    in_range = states.where(f"lsn > {literal(first or begins)} AND lsn <= {literal(end)}")
+    oldest = states.selectExpr("min_by(lsn, batch)", "min(batch)").first()
+    begins = CutId("", -1) if oldest is None else CutId(*oldest)
+    if first is not None and first.order < begins.order:
+        raise ChangesUnknown.starts_later(lake, str(begins), str(first))
+    in_range = states.where(f"NOT {(first or begins).has()} AND batch <= {end.batch}")
     lossy = in_range.where("get_json_object(state, '$.lost') <> '{}'")
     for row in lossy.selectExpr("lsn", "get_json_object(state, '$.lost') AS lost").collect():
         reason = json.loads(row["lost"]).get(topic)
@@ -255,7 +286,7 @@ def _check_counts(
     judged: DataFrame,
     writers: list[WriterSchema],
     schemas: SchemaStore,
-    first: str,
+    first: CutId | None,
 ) -> None:
     """Compare the log with the publisher's counts.
 
@@ -266,7 +297,9 @@ def _check_counts(
     if not ids:
         return
     counted = counted_by_publisher(progress, topic, ids, schemas.schema_by_id)
-    gap = first_gap(counted.where(f"closed_lsn > {literal(first)}"), judged, writers)
+    if first is not None:
+        counted = counted.where(f"NOT {first.has('closed_lsn')}")
+    gap = first_gap(counted, judged, writers)
     if gap is None:
         return
     lsn, expected, there = gap["first"]
@@ -284,7 +317,8 @@ def _check_counts(
 def _decoded(values: DataFrame, writer: WriterSchema, columns: LakeTable) -> DataFrame:
     of_it = values.where(f"substring(value, 1, {FRAME_BYTES}) = {writer.header}")
     body = F.expr(f"substring(value, {FRAME_BYTES + 1})")
-    event = of_it.select(from_avro(body, writer.avro, {"mode": "FAILFAST"}).alias("event"))
+    decoded = from_avro(body, writer.avro, {"mode": "FAILFAST"})
+    event = of_it.select(decoded.alias("event"), "batch")
     return event.selectExpr(
         _image("before", writer.version, columns),
         _image("after", writer.version, columns),
@@ -293,6 +327,7 @@ def _decoded(values: DataFrame, writer: WriterSchema, columns: LakeTable) -> Dat
         f"timestamp_millis(event.source.ts_ms) AS {COMMIT_TIME}",
         f"event.source.changed AS {CHANGED}",
         f"{POSITION_SQL.replace('source.', 'event.source.')} AS {POSITION}",
+        "batch",
     )
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.fold.table_batch import TableBatch
+from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.ports.table_format import TableReader
 from tailrace_sink.reading.cut_errors import CutUnknown
@@ -63,6 +64,14 @@ class Cut(CutReading[DataFrame]):
     def closed_lsn(self) -> str:
         """The cut has every change up to this LSN and none after it."""
         return self.at.closed_lsn
+
+    @property
+    def id(self) -> str:
+        """The id of this very cut: its LSN, ``@`` and a batch of the log.
+
+        Every point takes it in the place of an LSN, which may have several cuts. Reads the log.
+        """
+        return self.at.id_in(LogTable.of_lake(self.spark, f"{self.lake}/_tailrace/log"))
 
     @property
     def closed_commit_time(self) -> datetime | None:

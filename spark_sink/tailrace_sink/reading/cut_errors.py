@@ -47,12 +47,23 @@ class CutForgotten(CutUnknown):
 
     def __init__(self, lake: str, which: str, oldest: OldestCut) -> None:
         self.oldest_lsn = oldest.lsn
-        at = ""
+        at = f"{oldest.lsn}@{oldest.batch}" if oldest.is_late else oldest.lsn
         if oldest.commit_ms is not None:
-            at = f" of {datetime.fromtimestamp(oldest.commit_ms / 1000, UTC)}"
+            at += f" of {datetime.fromtimestamp(oldest.commit_ms / 1000, UTC)}"
         super().__init__(
             f"lake {lake} has forgotten its cut{which}: sink.retention keeps {oldest.days:g} days"
-            f" and at most {oldest.cuts} cuts, and the oldest kept cut is at LSN {oldest.lsn}{at}."
+            f" and at most {oldest.cuts} cuts, and the oldest kept cut is at LSN {at}."
             " Fix: read that cut or a later one; for cuts to come, raise sink.retention.days or"
             " sink.retention.cuts"
         )
+
+
+def require_first(lake: str, batch: int, phrase: str, oldest: OldestCut) -> None:
+    """Raise :class:`CutForgotten` if the first cut at an LSN was removed, and a later one kept.
+
+    Args:
+        batch: of the first commit row that is left at the LSN.
+        phrase: of the point (``Point.phrase``).
+    """
+    if oldest.is_late and batch <= oldest.batch:
+        raise CutForgotten(lake, phrase, oldest)

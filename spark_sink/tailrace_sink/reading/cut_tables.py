@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.log.progress_feed import ProgressLog
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.cut_errors import CutUnknown
+from tailrace_sink.reading.cut_id import cut_id
 from tailrace_sink.reading.table_by_name import table_by_name
 from tailrace_sink.reading.tail_plan import TailPlan
 from tailrace_sink.tables.lake_table import Kind, companion_paths, source_path, table_at
@@ -19,6 +21,7 @@ class CutTables:
 
     Attributes:
         batch: batch id of the commit row.
+        passed: state after the tail: the positions up to which records were applied.
         closed_lsn: the cut has every change up to this LSN and none after it.
         closed_commit_ms: when the source committed that LSN, milliseconds UTC; None if the source
             has committed nothing yet.
@@ -29,6 +32,7 @@ class CutTables:
     """
 
     batch: int
+    passed: SinkState
     closed_lsn: str
     closed_commit_ms: int | None
     versions: Mapping[str, int]
@@ -54,12 +58,20 @@ class CutTables:
                 left_out[home] = left_out.get(home, frozenset()) | {batch.table}
         return cls(
             batch=state.batch,
+            passed=following,
             closed_lsn=following.closed_lsn,
             closed_commit_ms=following.closed_commit_ms,
             versions=versions,
             homes=following.homes,
             left_out=left_out,
             tail=tail,
+        )
+
+    def id_in(self, log: ProgressLog | None) -> str:
+        """Return the id of the cut; a point is written as an LSN or as such an id."""
+        of = self.passed
+        return (
+            self.closed_lsn if log is None else str(cut_id(log, of.closed_lsn, of.batch, of.shards))
         )
 
     @property

@@ -103,7 +103,6 @@ class TailReader:
         if self._log is None or last is None or last.state.batch <= state.batch:
             return None
         if self._schemas is None:
-            folder = f"{self.lake}/_tailrace/schemas"
-            self._schemas = SchemaStore(self.spark, self._log.path, folder)
+            self._schemas = SchemaStore.of_lake(self.spark, self.lake)
         plan = plan_tail(self._log, last, self._schemas.schema_by_id, state, point)
         return None if plan is None else Tail(self.spark, self._log, plan)

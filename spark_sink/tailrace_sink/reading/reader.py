@@ -7,17 +7,19 @@ from datetime import datetime
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.log.batch_rows import newest_row
+from tailrace_sink.log.batch_rows import newest_row, rows_of_batch, rows_with
 from tailrace_sink.log.commit_table import CommitTable, newest_commit
 from tailrace_sink.log.dead_letters import dead_letters
 from tailrace_sink.log.formats import tables_of
+from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_of_row
 from tailrace_sink.reading.changes import changes
 from tailrace_sink.reading.cut import Cut
-from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown
+from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown, require_first
+from tailrace_sink.reading.cut_id import row_of_cut
 from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.reading.kept_cuts import oldest_cut
 from tailrace_sink.reading.log_tail import TailReader
@@ -63,9 +65,13 @@ class LakeReader:
     ) -> Cut:
         """Return the newest cut at or before a point. It does not change while the sink runs.
 
+        A repair, a patch and a snapshot may close an LSN again, which makes another cut at it. An
+        LSN means the first of them, so it always has the same rows. ``latest`` and a time mean the
+        newest one. ``Cut.id`` means that cut.
+
         Args:
             when: only ``latest`` is supported.
-            lsn: source LSN as text, or as SQL Server shows binary(10).
+            lsn: source LSN as text, or as SQL Server shows binary(10); or the id of a cut.
             time: source commit time, also as a text of ISO 8601; UTC without a zone.
 
         Raises:
@@ -101,6 +107,8 @@ def commit_row(spark: SparkSession, lake: str, point: Point) -> Row | None:
     if point == Point():
         return newest_commit(spark, path)
     row = newest_row(spark, path, _condition(point), point.may_be_in)
+    if row is not None and row["through_lsn"] == point.lsn:
+        row = _row_at(spark, lake, path, point)
     if row is None and (newest := newest_commit(spark, path)) is not None:
         oldest = oldest_cut(spark, lake)
         if oldest.has_forgotten:
@@ -113,3 +121,17 @@ def _condition(point: Point) -> str:
     if point.lsn is not None:
         return f"through_lsn <= {literal(point.lsn)}"
     return f"through_commit_time <= timestamp_millis({point.commit_ms})"
+
+
+def _row_at(spark: SparkSession, lake: str, path: str, point: Point) -> Row | None:
+    """Read the row of a point among those at its LSN, else the newest one before that LSN."""
+    lsn, cut = point.lsn or "", None
+    if point.batch is not None and (log := LogTable.of_lake(spark, f"{lake}/_tailrace/log")):
+        cut = next(iter(log.states(point.batch - 1, point.batch, 1)), None)
+    rows = rows_with(spark, path, "through_lsn", lsn).select("batch", "progress").collect()
+    batch = row_of_cut(rows, point.batch, None if cut is None else cut.state)
+    if batch is None:
+        return newest_row(spark, path, f"through_lsn < {literal(lsn)}", point.may_be_in)
+    if point.batch is None:
+        require_first(lake, batch, point.phrase, oldest_cut(spark, lake))
+    return rows_of_batch(spark, path, batch).first()

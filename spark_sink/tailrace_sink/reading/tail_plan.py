@@ -84,15 +84,15 @@ def plan_tail(
     """
     names = TopicNames(last.prefix)
     slices = LogSlices(log, names.progress, schema_by_id)
-    records = records_up_to(slices, state, point, last.state.batch)
+    shards = max(1, len(last.state.shards))
+    records = records_up_to(slices, state, point, last.state.batch, shards)
     # A table of which only parts are applied has no version in the commit row. The log has all.
     held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
     state = replace(state, held=held)
 
     def planned(through: int) -> BatchPlan | None:
         backlog = Backlog.of(state, (record for record in records if record.batch <= through))
-        shards = max(1, len(last.state.shards))
-        return plan_batch(state, backlog, names, Bound(_ALL), shards=shards)
+        return plan_batch(state, backlog, names, Bound(_ALL), shards=shards, up_to=point.lsn)
 
     plan = planned(last.state.batch)
     if _lacks_rows(plan):
@@ -121,19 +121,26 @@ def _lacks_rows(plan: BatchPlan | None) -> bool:
 
 
 def records_up_to(
-    slices: LogSlices, state: SinkState, point: Point, newest: int
+    slices: LogSlices, state: SinkState, point: Point, newest: int, shards: int = 1
 ) -> list[ProgressRecord]:
     """Read the progress records after a commit row up to a point, and none of later slices.
+
+    A record that closes an LSN again makes another cut. An LSN means the first of them, unless the
+    point names a batch.
 
     Args:
         newest: batch of the log's newest cut as the read began. Without it, a log that grows
             faster than it is read would be read for ever.
+        shards: number of shards of the log.
 
     Raises:
         SinkError: the records do not continue the state.
     """
+    if point.lsn is not None and point.batch is None and state.closed_lsn >= point.lsn:
+        return []
     records, through = list[ProgressRecord](), slices.start(state)
-    latest_ms = dict[int, int | None]()
+    latest_ms, closing = dict[int, int | None](), dict[int, int]()
+    newest = newest if point.batch is None else min(newest, point.batch)
     while through < newest and (found := slices.after(through)) is not None:
         # Only a batch reads the events of a bulk cut, so the tail ends before it.
         bulk = (r.batch for r in found.records if r.in_kafka and _is_after(r, state))
@@ -143,13 +150,19 @@ def records_up_to(
             # The latest time so far: one that went back would leave a hole before it.
             latest_ms[shard] = later_of(latest_ms.get(shard, state.closed_commit_ms), ms)
             is_asked = point.has(record.progress.closed_lsn, latest_ms[shard])
-            if is_asked and (ends is None or record.batch < ends):
+            if point.is_closed_by(record.progress) and shard not in closing:
+                # Even if it closes a later LSN: the shard has all changes up to the point.
+                is_asked, closing[shard] = True, record.batch
+            if is_asked and record.batch <= newest and (ends is None or record.batch < ends):
                 records.append(record)
         if ends is not None or point.is_before(
             found.state.closed_lsn, found.state.closed_commit_ms
         ):
             break
         through = found.state.batch
+    if point.batch is None and len(closing) >= shards:
+        first = max(closing.values())
+        return [record for record in records if record.batch <= first]
     return records
 
 

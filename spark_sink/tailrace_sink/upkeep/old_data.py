@@ -90,6 +90,7 @@ class OldData:
             chosen_ms=now_ms,
             days=days,
             cuts=cuts,
+            is_late=self._is_late(known, oldest),
         )
         self._write(found)
         self._state = oldest
@@ -104,6 +105,11 @@ class OldData:
         removed = self._log.expire(since, min([*needed, slices.start(oldest) + 1, state.batch]))
         if removed is not None:
             _log.info("log_expired", before=removed.isoformat())
+
+    def _is_late(self, known: OldestCut, oldest: SinkState) -> bool:
+        if oldest.batch == known.batch:
+            return known.is_late
+        return self._commits.has_earlier(oldest.closed_lsn, oldest.batch)
 
     def tend(self, paths: Iterable[str], now_ms: int) -> bool:
         """Remove old files of one table, if any table is due.

@@ -38,14 +38,15 @@ def framed(found: ProgressRecord) -> bytes:
 class MemoryLogTable:
     """A log table in memory, which counts the rows that a read looks at."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes_max: int = 1, shards: int = 1) -> None:
+        self._bound, self._shards = Bound(changes_max), shards
         self.state = SinkState()
         self.states_of: list[LogState] = []
         self.records: list[tuple[int, int, int, bytes]] = []
         self.looks = 0
 
     def append(self, incoming: Backlog) -> None:
-        while cut := plan_cut(self.state, {}, incoming, NAMES, Bound(1), shards=1):
+        while cut := plan_cut(self.state, {}, incoming, NAMES, self._bound, shards=self._shards):
             self.state = cut.following
             self.states_of.append(LogState(cut.following, 1, "me"))
             self.records += [

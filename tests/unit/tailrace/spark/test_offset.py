@@ -8,24 +8,30 @@ from hypothesis import strategies as st
 
 from tailrace.spark.offset import LogOffset, split
 from tailrace_sink.errors import ConfigError
+from tailrace_sink.reading.cut_id import CutId
 
 CUTS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 9)), max_size=20)
 
 
-@given(CUTS, st.integers(1, 20), st.sampled_from([None, "00"]))
+@given(CUTS, st.integers(1, 20), st.sampled_from([None, CutId("00", 0)]))
 def test_parts_follow_each_other_and_end_at_cuts(
-    cuts: list[tuple[int, int]], events_max: int, first: str | None
+    cuts: list[tuple[int, int]], events_max: int, first: CutId | None
 ):
-    named = [(f"{lsn:02}", events) for lsn, events in sorted(cuts)]
-    end = named[-1][0] if named else "61"
+    """Several cuts may close one LSN."""
+    named = [
+        (CutId(f"{lsn:02}", batch), events)
+        for batch, (lsn, events) in enumerate(sorted(cuts), start=1)
+    ]
+    end = named[-1][0] if named else CutId("61", 1)
     parts = list(split(first, end, named, events_max))
     assert [parts[0][0], parts[-1][1]] == [first, end]
     assert [after for after, _ in parts[1:]] == [up_to for _, up_to in parts[:-1]]
-    assert {up_to for _, up_to in parts[:-1]} <= {lsn for lsn, _ in named}
+    assert {up_to for _, up_to in parts[:-1]} <= {cut for cut, _ in named}
     for after, up_to in parts:
-        own = [(lsn, events) for lsn, events in named if events and (after or "") < lsn <= up_to]
-        assert after is None or after < up_to
-        assert sum(events for _, events in own) <= events_max or len({lsn for lsn, _ in own}) == 1
+        order = ("", -1) if after is None else after.order
+        own = [events for cut, events in named if events and order < cut.order <= up_to.order]
+        assert order < up_to.order
+        assert sum(own) <= events_max or len(own) == 1
 
 
 @pytest.mark.parametrize(
@@ -36,6 +42,7 @@ def test_parts_follow_each_other_and_end_at_cuts(
         LogOffset("id", "2", 7, began="1", since=""),
         LogOffset("id", "2", since="1"),
         LogOffset("id", "", began=""),
+        LogOffset("id", "2", 7, began="1@3", since="1@4", batch=9),
     ],
 )
 def test_an_offset_is_read_as_it_was_stored(offset: LogOffset):

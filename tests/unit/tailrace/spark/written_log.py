@@ -37,7 +37,11 @@ _PROGRESS_ID = 1
 
 
 class WrittenLog:
-    """A source whose commits are in the log of a lake at once: a cut for each."""
+    """A source whose commits are in the log of a lake at once: a cut for each.
+
+    Attributes:
+        batch: of the newest cut.
+    """
 
     def __init__(
         self, lake: Path, into: Mapping[str, str] | None = None, *, shards: int = 1
@@ -49,7 +53,7 @@ class WrittenLog:
         self._records = dict.fromkeys(range(shards), 0)
         self._into = into or {}
         self._messages = Messages("p")
-        self._batch = 0
+        self.batch = 0
         self._next = Lsn(1, 0, 1)
         self._schemas = _PROGRESS_ID
         self._offsets: dict[tuple[str, int], int] = {}
@@ -103,7 +107,7 @@ class WrittenLog:
             is_bulk: whether the events themselves are left out.
             lost: name of a topic of which records are lost.
         """
-        self._batch += 1
+        self.batch += 1
         ranges: dict[str, LogRange] = {}
         record = self._progress(messages, closed, ranges, shard)
         offset = self._records[shard]
@@ -114,7 +118,7 @@ class WrittenLog:
             for number, lsn in self._closed.items()
         }
         least = min(self._closed.values())
-        state = SinkState(self._batch, least, _commit_ms(least), shards)
+        state = SinkState(self.batch, least, _commit_ms(least), shards)
         found = LogState(
             state,
             epoch=1,
@@ -132,6 +136,10 @@ class WrittenLog:
         scope = Scope(log_scope("p"), found.mark.version)
         done = CommitProperties(app_transactions=[scope])
         write_deltalake(self._path, pa.concat_tables(rows), mode="append", commit_properties=done)
+
+    def closed(self, shard: int) -> str:
+        """The LSN that a shard has closed."""
+        return self._closed[shard]
 
     def forget(self, condition: str) -> None:
         """Delete rows of the log, as retention does."""

@@ -179,9 +179,9 @@ class Cuts:
         self.world = world
         self.closed_lsn = ""
 
-    def as_of(self, *, lsn: str) -> Cuts:
+    def as_of(self) -> Cuts:
         found = Cuts(self.world)
-        found.closed_lsn = lsn
+        found.closed_lsn = self.world.newest()
         return found
 
     def read(self, _: TableName) -> Cuts:

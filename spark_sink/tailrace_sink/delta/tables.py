@@ -41,7 +41,15 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.scopes import sink_scope
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.ports.writes import Check, Destination, Examine, Latest, Once, Owner
+from tailrace_sink.ports.writes import (
+    Check,
+    Destination,
+    Examine,
+    Latest,
+    Once,
+    Owner,
+    Published,
+)
 from tailrace_sink.rows.same_rows import same_rows
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
@@ -105,8 +113,9 @@ class DeltaWriter(DeltaTables):
         """Begin a batch; each write has the batch id that it needs."""
         self._batch = cut.batch
 
-    def publish(self, versions: Mapping[str, int]) -> None:
+    def publish(self, spark: SparkSession, versions: Mapping[str, int]) -> Published[str]:
         """Do nothing: each commit of a table is visible."""
+        return Published(versions, is_done=True)
 
     def bytes(self, spark: SparkSession, path: str) -> int:
         """Return the bytes of the table's files; 0 if there is none."""
@@ -131,8 +140,10 @@ class DeltaWriter(DeltaTables):
         """Whether a commit changed only columns of a mirror that somebody else has added."""
         name, kind = table_at(path)
         table = self.described(spark, name, kind, version) if kind is Kind.MIRROR else None
+        if table is None:
+            return False
         after = self.rows(spark, path, version)
-        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
+        ours = [*(of.name for of in table.columns), *CDC_COLUMNS]
         if not set(ours) < set(after.columns):
             return False
         before = self.rows(spark, path, version - 1)

@@ -1,7 +1,8 @@
 """Maintenance of Iceberg tables between batches: small files, and what no kept cut needs.
 
 A rewrite commits to the main branch, and the staging branch follows it. If a batch was staged there
-meanwhile, by a newer sink, the branch stays: that sink's publication is refused and staged again.
+meanwhile, by a newer sink, the branch stays: that sink's publication follows the rewrite.
+One run is bounded, as the fold waits for it (``to_compact``).
 """
 
 from __future__ import annotations

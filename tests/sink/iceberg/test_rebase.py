@@ -87,6 +87,11 @@ def test_an_append_follows_whatever_moved_the_same_rows(
     assert tables.rows(orders, first[orders]) == FIRST[0]
     ids = tables.spark.sql(f"SELECT _row_id FROM {orders.sql('tailrace')}").collect()
     assert len({row[0] for row in ids}) == len(ids), "row ids are unique"
+    # The files of what was staged first are those of the table, whoever removes its snapshot.
+    java = tables.loaded(orders).java
+    java.expireSnapshots().expireOlderThan(1 << 62).retainLast(1).commit()
+    assert tables.loaded(orders).snapshot(staged[orders]) is None
+    assert tables.rows(orders) == {**FIRST[0], 7: "g", 8: "h"}
     # The same again, as after a lost answer; and the next batch stands on it.
     assert sink.publish(found.versions, stamp(sink, 6)).is_done
     publish(tables, sink, 7, {1: "seven"})

@@ -109,7 +109,10 @@ class IcebergWriter(IcebergTables):
         paths = {self._id(path): path for path in sorted(versions)}
 
         def spares(name: TableId, snapshot: Snapshot) -> bool:
-            return self._spares(spark, paths[name], snapshot)
+            try:
+                return self._spares(spark, paths[name], snapshot)
+            except (PySparkException, Py4JError) as error:
+                raise self._catalog.failure(f"comparing rows of table {name}", error) from error
 
         staged = {name: versions[path] for name, path in paths.items()}
         found = self._publisher.publish(staged, self._stamp, spares)

@@ -207,7 +207,7 @@ def test_a_sink_that_is_asked_to_stop_stages_nothing_again(shop: Shop):
         rewrites(shop, "items")()
         stop.set()
 
-    with closing(lake.sink(meanwhile({"items": ends}))) as sink:
+    with closing(lake.sink(meanwhile({"items": ends}, times=1))) as sink:
         sink.open()
         schema_by_id = shop.source.registry.schema_by_id
         stream = ProgressStream(lake._sink_spark, sink.config, schema_by_id, sink)

@@ -166,4 +166,4 @@ class Sink:
             SinkError: a batch failed; the batches before it are committed.
             RegistryError: the registry does not answer.
         """
-        return self.fold.catch_up(stop.is_set, batches_max)
+        return self.fold.catch_up(stop, batches_max)

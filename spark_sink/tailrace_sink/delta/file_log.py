@@ -7,7 +7,6 @@ Delta's log gives the version of a known table in some 10 ms. The only public wa
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from pyspark.sql.types import StructType
 from tailrace_sink.delta import public_reads as delta_public
 from tailrace_sink.delta.classes import has_delta_log, log_of
 from tailrace_sink.delta.commits import is_missing
+from tailrace_sink.files.to_compact import DataFile
 from tailrace_sink.spark.jvm_names import items_of
 
 
@@ -118,14 +118,6 @@ def file_sizes(spark: SparkSession, path: str, below: int) -> list[int]:
     return [file.bytes for file in files_to_compact(spark, path, below, 1.0)]
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A file of a table; ``deleted`` is the share of its rows that a deletion vector removes."""
-
-    bytes: int
-    deleted: float
-
-
 def files_to_compact(
     spark: SparkSession, path: str, below: int, deleted_above: float
 ) -> list[DataFile]:
@@ -137,16 +129,6 @@ def files_to_compact(
     )
     found = shares.where(f"size < {below} OR deleted > {deleted_above}").collect()
     return [DataFile(row["size"], row["deleted"]) for row in found]
-
-
-def files_within(sizes: Sequence[int], bytes_max: int) -> int:
-    """Count how many files, smallest first, are together at most some bytes."""
-    total = 0
-    for index, size in enumerate(sizes):
-        total += size
-        if total > bytes_max:
-            return index
-    return len(sizes)
 
 
 def files_with(rows: DataFrame) -> tuple[Any, Any]:

@@ -16,8 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.conflicts import is_conflict
-from tailrace_sink.delta.file_log import files_to_compact, files_within
+from tailrace_sink.delta.file_log import files_to_compact
 from tailrace_sink.delta.old_files import trim_checksums
+from tailrace_sink.files.to_compact import DELETED_SHARE, RUN_BYTES_MAX, chosen
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.spark.jvm_errors import translated
 from tailrace_sink.spark.session import own_session
@@ -29,10 +30,6 @@ FILES_MIN: Final = 50
 """Small files that are worth a compaction."""
 SMALL_BYTES: Final = 16 * 1024 * 1024
 """Size below which a file is small."""
-DELETED_SHARE: Final = 0.3
-"""Share of deleted rows from which a file is rewritten: more rows are stored than 1.5 times."""
-RUN_BYTES_MAX: Final = 512 * 1024 * 1024
-"""Bytes of small files, and of files with deleted rows, that one run rewrites."""
 
 _MIN_SIZE: Final = "spark.databricks.delta.optimize.minFileSize"
 _DELETED_RATIO: Final = "spark.databricks.delta.optimize.maxDeletedRowsRatio"
@@ -121,23 +118,10 @@ def compact(
         Number of files that were chosen; 0 if nothing was done.
     """
     files = files_to_compact(spark, location, SMALL_BYTES, DELETED_SHARE)
-    sizes = sorted(file.bytes for file in files if file.bytes < SMALL_BYTES)
-    small = files_within(sizes, run_bytes_max)
-    if small < max(2, files_min):
-        small = 0
-    size_below = sizes[small - 1] + 1 if small else 0
-    emptied = sorted(
-        (file for file in files if file.bytes >= size_below and file.deleted > DELETED_SHARE),
-        key=lambda file: -file.deleted,
-    )
-    purged = files_within([file.bytes for file in emptied], run_bytes_max)
-    if emptied and not purged and not small:
-        purged = 1  # A file that is larger than the bound is rewritten alone.
-    if not small and not purged:
+    choice = chosen(files, SMALL_BYTES, files_min, run_bytes_max)
+    if choice is None:
         return 0
-    # Delta rewrites files with a larger share than this; shares may be equal.
-    share = max(DELETED_SHARE, emptied[purged - 1].deleted - 1e-9) if purged else 1.0
-    spark.conf.set(_MIN_SIZE, str(size_below))
-    spark.conf.set(_DELETED_RATIO, f"{share:.12f}")
+    spark.conf.set(_MIN_SIZE, str(choice.below))
+    spark.conf.set(_DELETED_RATIO, f"{choice.deleted_above:.12f}")
     spark.sql(f"OPTIMIZE delta.{quote(location)}")
-    return small + purged
+    return choice.files

@@ -41,7 +41,15 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.scopes import sink_scope
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.plan.topic_ranges import TopicRange
-from tailrace_sink.ports.writes import Check, Destination, Examine, Latest, Once, Owner
+from tailrace_sink.ports.writes import (
+    Check,
+    Destination,
+    Examine,
+    Latest,
+    Once,
+    Owner,
+    Published,
+)
 from tailrace_sink.rows.same_rows import only_others_differ
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
@@ -106,8 +114,9 @@ class DeltaWriter(DeltaTables):
         """Begin a batch; each write has the batch id that it needs."""
         self._batch = cut.batch
 
-    def publish(self, versions: Mapping[str, int]) -> None:
+    def publish(self, spark: SparkSession, versions: Mapping[str, int]) -> Published[str]:
         """Do nothing: each commit of a table is visible."""
+        return Published(versions, is_done=True)
 
     def bytes(self, spark: SparkSession, path: str) -> int:
         """Return the bytes of the table's files; 0 if there is none."""
@@ -131,8 +140,7 @@ class DeltaWriter(DeltaTables):
     def _spares(self, spark: SparkSession, path: str, version: int) -> bool:
         """Whether a commit changed only columns of a mirror that somebody else has added."""
         table = self.described(spark, *table_at(path), version)
-        before, after = (self.rows(spark, path, at) for at in (version - 1, version))
-        return only_others_differ(table, before, after)
+        return only_others_differ(table, partial(self.rows, spark, path), version - 1, version)
 
     def create(self, spark: SparkSession, table: LakeTable) -> None:
         """Create a table if there is none."""

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own convention
 
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.fence import Fence
-from tailrace_sink.delta.file_log import files_within
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.files.counted_files import CountedFiles
 from tailrace_sink.files.old_rows import OldRows, few, find_old_rows, listed_keys
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
+from tailrace_sink.files.to_compact import files_within
 from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.ports.writes import Latest
 from tailrace_sink.rows.mirror_statements import same_key

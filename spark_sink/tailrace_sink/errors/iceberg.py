@@ -6,10 +6,9 @@ from tailrace_sink.errors.base import SinkError, TableError
 
 
 class ForeignCommit(SinkError):
-    """Somebody else committed to a lake table since a batch was staged; nothing was published.
+    """Somebody else committed to the branch of a staged batch; nothing was published.
 
-    The batch is staged again on that commit. Rows that it changed stay changed until the source
-    changes them: ``tailrace verify`` finds them.
+    The batch is staged again.
     """
 
     retryable = True
@@ -20,8 +19,8 @@ class ForeignCommit(SinkError):
         self.snapshot = snapshot
         super().__init__(
             f"table {table}, branch {branch}: snapshot {snapshot} ({operation}) was committed by"
-            " somebody else after the batch was staged, so no table of the cut was published. Fix:"
-            " nothing after a compaction; otherwise let only the sink write to the table"
+            " somebody else while the batch was staged, so no table of the cut was published. Fix:"
+            " let only the sink write to the branch tailrace of the table"
         )
 
 

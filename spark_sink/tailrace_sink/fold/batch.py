@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_service.backoff import Backoff
 from tailrace_service.registry.client import RegistryError
 from tailrace_sink.errors import (
     ApplyFailed,
@@ -25,13 +27,15 @@ from tailrace_sink.errors import (
     TableError,
     TopicRecreated,
 )
-from tailrace_sink.fold.patience import Patience
+from tailrace_sink.fold.patience import Patience, failed_last
 from tailrace_sink.fold.table_batch import (
+    Staged,
     TableBatch,
     TableBatches,
     elsewhere,
     left_behind,
     sharing,
+    with_starts,
     without,
 )
 from tailrace_sink.fold.table_fold import TableFold
@@ -44,7 +48,7 @@ from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.ports.one_table import of_one_table
 from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.spark.session import TunedSession
-from tailrace_sink.tables.lake_table import companion_paths, source_path, table_path
+from tailrace_sink.tables.lake_table import companion_paths, source_path, table_at, table_path
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.watch.task_rows import describe_queries
 
@@ -77,13 +81,14 @@ class BatchApplier:
     """Applies plans to the lake.
 
     Args:
-        spark: reads small batches. Every worker gets a session of its own, as temporary views and
-            settings are per session.
+        spark: reads small batches, and publishes. Every worker gets a session of its own, as
+            temporary views and settings are per session.
     """
 
     def __init__(self, spark: SparkSession, parts: SinkParts) -> None:
         config = parts.config
         self._config = config
+        self._spark = spark
         self._metrics = parts.metrics
         self._batches = TableBatches(
             config.topics, config.tables.selects, parts.schemas.schema_by_id, config.shared_tables
@@ -136,11 +141,18 @@ class BatchApplier:
         finally:
             self._idle.put(session)
 
-    def apply(self, plan: BatchPlan, before: SinkState) -> Applied:
+    def apply(self, plan: BatchPlan, before: SinkState, stop: threading.Event) -> Applied | None:
         """Apply every table of a plan; an error in one table stops only that table.
+
+        Others may commit to tables that are staged. Tables are then staged again as often as that
+        is needed.
 
         Args:
             before: state of the tables before the batch.
+            stop: if it is set, a table is not staged again.
+
+        Returns:
+            None if it was stopped and nothing is published.
 
         Raises:
             SinkError: of the first table that failed, after all others have ended.
@@ -161,10 +173,49 @@ class BatchApplier:
         if not self._is_settled:
             names, shared = self._config.topics, self._config.shared_tables
             stopped |= left_behind(before, names, shared, sources)
-        versions, adrift = self._leave(leaving, before, plan.point)
-        sources = [self._with_starts(of, before) for of in without(sources, stopped)]
+        sources = [with_starts(self._config, of, before) for of in without(sources, stopped)]
         if is_small:
             sources = self._with_values(sources)
+        staged = Staged({}, stopped)
+        pauses = Backoff(self._config.retry_backoff_max_s)
+        left, wanted = leaving, sources
+        while True:
+            self._stage(left, wanted, staged, plan, before, is_small=is_small)
+            published = self._tables.publish(self._spark, staged.versions)
+            staged.versions = dict(published.versions)
+            for path, change in published.changed.items():
+                self._stop_changed(path, change, sources, staged, before)
+            if published.is_done:
+                break
+            homes = {source_path(path) for path in published.rewritten}
+            for home in homes:
+                _log.info("lake_table_staged_again", table=home, batch=plan.following.batch)
+                self._fold.forget(table_at(home)[0])
+                staged.leave_out(home)
+            # Others commit without end, so this is no failed attempt.
+            if not published.changed and stop.wait(pauses.next_s()):
+                return None
+            left = [of for of in leaving if of[1] in homes]
+            wanted = [of for of in sources if table_path(of.lake_table) in homes]
+        self._is_settled = True
+        rows_at = {of.table.path: of.home for of in sources}
+        changes, empty = self._fold.schema_changes(), frozenset(self._into_empty)
+        return Applied(staged.versions, staged.stopped, changes, rows_at, empty)
+
+    def _stage(
+        self,
+        leaving: Iterable[tuple[TableBatch, str]],
+        sources: Iterable[TableBatch],
+        staged: Staged,
+        plan: BatchPlan,
+        before: SinkState,
+        *,
+        is_small: bool,
+    ) -> None:
+        """Write the tables of some sources; an error in one of them stops only its table."""
+        versions, adrift = self._leave(leaving, before, plan.point)
+        staged.versions |= versions
+        sources = without(sources, staged.stopped)
         futures = self._submit(sources, plan.point, is_small=is_small)
         wait(futures)
         unreadable = self._patience.over(plan.following.batch, sources, futures)
@@ -172,26 +223,37 @@ class BatchApplier:
         for source, future in zip(sources, futures, strict=True):
             error = unreadable.get(source.topic) or future.exception()
             if isinstance(error, TableError):
-                stopped[source.topic] = error
+                staged.stopped[source.topic] = error
                 if isinstance(error, LakeRowsChanged) and source.is_shared:
                     adrift.append(error)
             else:
                 others.append(future)
-        self._refuse_if_asked(stopped.values())
-        for future in _failed_last(others):
+        self._refuse_if_asked(staged.stopped.values())
+        for future in failed_last(others):
             # In the order of their writes, so the last source of a shared table names its version.
-            versions |= future.result()
+            staged.versions |= future.result()
         for shared_error in adrift:
             # Also sources without changes in this batch, and those that wrote before it was found.
             home = source_path(shared_error.path)
-            stopped |= dict.fromkeys(sharing(before, self._config.topics, home), shared_error)
-            for path in (home, *companion_paths(home)):
-                versions.pop(path, None)
-        self._tables.publish(versions)
-        self._is_settled = True
-        homes = {of.table.path: of.home for of in sources}
-        changes = self._fold.schema_changes()
-        return Applied(versions, stopped, changes, homes, frozenset(self._into_empty))
+            staged.stop(sharing(before, self._config.topics, home), shared_error)
+
+    def _stop_changed(
+        self,
+        path: str,
+        change: str,
+        sources: Iterable[TableBatch],
+        staged: Staged,
+        before: SinkState,
+    ) -> None:
+        """Stop the sources of a lake table that somebody else changed while it was staged."""
+        home = source_path(path)
+        own = [of for of in sources if table_path(of.lake_table) == home]
+        topics = {of.topic for of in own}
+        is_shared = not own or own[0].is_shared
+        if is_shared:
+            topics |= set(sharing(before, self._config.topics, home))
+        self._fold.forget(table_at(home)[0])
+        staged.stop(topics, LakeRowsChanged(path, change, is_shared=is_shared))
 
     def _leave(
         self, sources: Iterable[tuple[TableBatch, str]], before: SinkState, cut: CutPoint
@@ -245,20 +307,6 @@ class BatchApplier:
         for group in by_lake_table.values():
             self._pool.submit(apply, group)
         return futures
-
-    def _with_starts(self, source: TableBatch, before: SinkState) -> TableBatch:
-        """Add the cut that companions of the table start with, if they start."""
-        lake_table = source.lake_table
-        # Without other sources, a whole table has every row.
-        has_all = source.topic_range.is_whole and not source.is_shared
-        if has_all or table_path(lake_table) not in before.versions:
-            return source
-        # A table without a key has every change, and no companions.
-        if not any(version.key_columns for version in source.versions):
-            return source
-        kinds = self._config.companions_of(lake_table)
-        new = [kind for kind in kinds if table_path(lake_table, kind) not in before.versions]
-        return replace(source, starts=dict.fromkeys(new, before.point))
 
     def _with_values(self, sources: Sequence[TableBatch]) -> list[TableBatch]:
         """Add the events of each source, and their difference from the ledger."""
@@ -326,17 +374,3 @@ class BatchApplier:
             _log.warning("lake_table_not_compacted", reason=str(error))
             self._metrics.failed(error, str(error))
             return True
-
-
-def _failed_last(
-    futures: Iterable[Future[dict[str, int]]],
-) -> list[Future[dict[str, int]]]:
-    """Sort futures: errors that end the sink first, then retryable ones, then results."""
-
-    def rank(future: Future[dict[str, int]]) -> int:
-        error = future.exception()
-        if error is None:
-            return 2
-        return 1 if getattr(error, "retryable", False) else 0
-
-    return sorted(futures, key=rank)

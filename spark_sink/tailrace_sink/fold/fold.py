@@ -154,7 +154,7 @@ class Fold:
         self._applier.close()
         self._names.close()
 
-    def catch_up(self, should_stop: Callable[[], bool], batches_max: int | None = None) -> int:
+    def catch_up(self, stop: threading.Event, batches_max: int | None = None) -> int:
         """Apply what the log has.
 
         Args:
@@ -168,7 +168,7 @@ class Fold:
             RegistryError: a schema could not be looked up.
         """
         committed = 0
-        while not should_stop() and committed != batches_max:
+        while not stop.is_set() and committed != batches_max:
             if self._is_moved.is_set():
                 self.open(self._epoch)
             plan = self._next_plan()
@@ -178,7 +178,8 @@ class Fold:
                     continue
                 break
             if plan.moves:
-                self._fold(plan)
+                if not self._fold(plan, stop):
+                    break
                 committed += 1
             else:
                 # Only heartbeats: readers would see nothing new, so no commit row is written.
@@ -210,12 +211,15 @@ class Fold:
         except (PySparkException, Py4JError) as error:
             raise translated(f"reading {self._log.path}", error) from error
 
-    def _fold(self, plan: BatchPlan) -> None:
+    def _fold(self, plan: BatchPlan, stop: threading.Event) -> bool:
+        """Apply a batch, and commit it; False if it was stopped before its publication."""
         started, began_s = time.monotonic(), self._now_s()
         self._begin(plan)
         self._metrics.batch = (plan.count, sum(topic.bytes for topic in plan.topics))
         self._hook("planned", "")
-        applied = self._applier.apply(plan, self.state)
+        applied = self._applier.apply(plan, self.state, stop)
+        if applied is None:
+            return False
         state = self._state_after(plan, applied)
         for topic in state.stopped.keys() - self.state.stopped.keys():
             self._reports.stopped(topic, state.stopped[topic])
@@ -247,6 +251,7 @@ class Fold:
         )
         self._upkeep.after_batch(self.state, self._slices, self._now())
         self._applier.tidy(before.versions, state.versions)
+        return True
 
     def _begin(self, plan: BatchPlan) -> None:
         """Store the plan before any table changes; only the newest sink of a lake may."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 
 from tailrace_sink.errors import ApplyFailed, LakeTableUnreadable, SinkError
@@ -60,3 +60,17 @@ class Patience:
             if self._failed[topic] >= self._attempts
             and (not is_general or lacks_file(error.cause_classes))
         }
+
+
+def failed_last(
+    futures: Iterable[Future[dict[str, int]]],
+) -> list[Future[dict[str, int]]]:
+    """Sort futures: errors that end the sink first, then retryable ones, then results."""
+
+    def rank(future: Future[dict[str, int]]) -> int:
+        error = future.exception()
+        if error is None:
+            return 2
+        return 1 if getattr(error, "retryable", False) else 0
+
+    return sorted(futures, key=rank)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from tailrace_service.registry.client import RegistryError
 from tailrace_sink.errors import (
     ForeignRecord,
     LakeNameTaken,
+    LakeRowsChanged,
     RowsElsewhere,
     SchemaNotStored,
     SchemaUnknown,
@@ -23,12 +24,13 @@ from tailrace_sink.errors import (
     UnsupportedEventForm,
     UnsupportedTopicName,
 )
+from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.shared_tables import SharedTables
 from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.plan.sink_state import CutPoint, SinkState
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
-from tailrace_sink.tables.lake_table import Kind, table_path
+from tailrace_sink.tables.lake_table import Kind, companion_paths, table_path
 
 if TYPE_CHECKING:
     from tailrace_sink.rows.bad_records import Screen
@@ -107,6 +109,29 @@ class TableBatch:
         from tailrace_sink.rows.bad_records import Screen
 
         return Screen(self.table, self.topic, self.writers, self.other_writers, self.missing)
+
+
+@dataclass(slots=True)
+class Staged:
+    """What a batch has written before its publication.
+
+    Attributes:
+        versions: path below the lake to the version of each table.
+        stopped: topic to the error of each table that the lake cannot follow.
+    """
+
+    versions: dict[str, int]
+    stopped: dict[str, SinkError]
+
+    def leave_out(self, home: str) -> None:
+        """Publish nothing of a lake table and its companions."""
+        for path in (home, *companion_paths(home)):
+            self.versions.pop(path, None)
+
+    def stop(self, topics: Iterable[str], error: LakeRowsChanged) -> None:
+        """Stop all sources of a lake table."""
+        self.stopped |= dict.fromkeys(topics, error)
+        self.leave_out(error.path)
 
 
 class TableBatches:
@@ -212,6 +237,21 @@ def elsewhere(
         elif home != batch.table.path:
             leaving.append((batch, home))
     return stopped, leaving
+
+
+def with_starts(config: SinkConfig, source: TableBatch, before: SinkState) -> TableBatch:
+    """Add the cut that companions of the table start with, if they start."""
+    lake_table = source.lake_table
+    # Without other sources, a whole table has every row.
+    has_all = source.topic_range.is_whole and not source.is_shared
+    if has_all or table_path(lake_table) not in before.versions:
+        return source
+    # A table without a key has every change, and no companions.
+    if not any(version.key_columns for version in source.versions):
+        return source
+    kinds = config.companions_of(lake_table)
+    new = [kind for kind in kinds if table_path(lake_table, kind) not in before.versions]
+    return replace(source, starts=dict.fromkeys(new, before.point))
 
 
 def left_behind(

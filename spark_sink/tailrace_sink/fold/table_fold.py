@@ -68,6 +68,10 @@ class TableFold:
         """Begin a batch on tables of the last cut (:meth:`LakeTables.begin_batch`)."""
         self._tables.begin_batch(batch, versions)
 
+    def forget(self, table: TableName) -> None:
+        """Read a lake table and its companions again before they are written."""
+        self._tables.forget(table)
+
     def schema_changes(self) -> list[Change]:
         """Return the changes of columns in the batch."""
         return self._tables.schema_changes()

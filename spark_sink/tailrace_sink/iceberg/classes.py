@@ -14,6 +14,7 @@ class FileClasses:
     blob: Any
     blob_types: Any
     byte_buffer: Any
+    changes: Any
     columns: Any
     data_files: Any
     delete_files: Any
@@ -33,6 +34,7 @@ def file_classes(jvm: Any) -> FileClasses:
         blob=iceberg.puffin.Blob,
         blob_types=iceberg.puffin.StandardBlobTypes,
         byte_buffer=jvm.java.nio.ByteBuffer,
+        changes=iceberg.SnapshotChanges,
         columns=iceberg.MetadataColumns,
         data_files=iceberg.DataFiles,
         delete_files=iceberg.FileMetadata,

@@ -7,7 +7,7 @@ comparison is the only thing on which publication and fence rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tailrace_sink.iceberg.names import TableId
@@ -109,6 +109,10 @@ class LoadedTable:
             yield found
             head = found.parent
 
+    def was_main(self, snapshot: int) -> bool:
+        """Whether a snapshot is, or was, the newest one of the main branch."""
+        return any(int(of.snapshotId()) == snapshot for of in list(self._base.snapshotLog()))
+
     def lost_columns(self, schema_id: int | None) -> list[str]:
         """Return names of columns of a schema that the table no longer has under any name."""
         current = self._base.schema()
@@ -138,8 +142,14 @@ class LoadedTable:
         for name, text in stamp.summary.items():
             append.set(name, text)
         append.commit()
-        changed: Any = transaction.currentMetadata()
-        if branch is not None:
-            snapshot = changed.currentSnapshot().snapshotId()
-            changed = self._from(changed).setBranchSnapshot(snapshot, branch).build()
-        return Change(self.name, self._operations, transaction.startMetadata(), changed)
+        change = self.changed_by(transaction)
+        if branch is None:
+            return change
+        snapshot = change.changed.currentSnapshot().snapshotId()
+        changed = self._from(change.changed).setBranchSnapshot(snapshot, branch).build()
+        return replace(change, changed=changed)
+
+    def changed_by(self, transaction: Any) -> Change:
+        """Return the changes of a transaction of Java, which has not committed them."""
+        start, changed = transaction.startMetadata(), transaction.currentMetadata()
+        return Change(self.name, self._operations, start, changed)

@@ -1,7 +1,8 @@
 """Maintenance of Iceberg tables between batches: small files, and what no kept cut needs.
 
 A rewrite commits to the main branch, and the staging branch follows it. If a batch was staged there
-meanwhile, by a newer sink, the branch stays: that sink's publication is refused and staged again.
+meanwhile, by a newer sink, the branch stays: that sink's publication follows the rewrite.
+One run is bounded, as the fold waits for it (``to_compact``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from tailrace_sink.files.to_compact import RUN_BYTES_MAX, DataFile, chosen
 from tailrace_sink.iceberg.catalog import IcebergCatalog, Outcome, is_conflict
 from tailrace_sink.iceberg.loaded_table import LoadedTable
 from tailrace_sink.iceberg.names import BRANCH, MAIN
@@ -24,6 +26,16 @@ FILES_MIN: Final = 50
 """Files that a table has more than after its last rewrite, from which it is rewritten."""
 ABANDONED_MS: Final = 24 * 3_600_000
 """Age from which a snapshot that was staged and never published is removed."""
+_TARGET_PROPERTY: Final = "write.target-file-size-bytes"
+_TARGET_BYTES: Final = 512 * 1024 * 1024
+_SMALL_SHARE: Final = 0.75
+"""Share of the target size below which a file is small.
+See: Iceberg's Spark Procedures, "rewrite_data_files" (``min-file-size-bytes``), for both figures.
+"""
+_TOGETHER_MIN: Final = 5
+"""Small files that Iceberg combines at least (``min-input-files``)."""
+_UNBOUNDED: Final = 1 << 62
+"""Size above which a file is split: none is, as that has no bound."""
 _REWRITE: Final = "replace"
 _COUNTED: Final = ("total-data-files", "total-delete-files")
 
@@ -100,7 +112,11 @@ class Compaction:
 
 
 def rewrite(
-    catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable, cluster_by: Sequence[str] = ()
+    catalog: IcebergCatalog,
+    spark: SparkSession,
+    table: LoadedTable,
+    cluster_by: Sequence[str] = (),
+    bytes_max: int = RUN_BYTES_MAX,
 ) -> int:
     """Combine small files, and rewrite those with many deleted rows; return how many were.
 
@@ -109,13 +125,21 @@ def rewrite(
 
     Args:
         cluster_by: columns by which rows are sorted; those that the table lacks are left out.
+        bytes_max: most bytes to rewrite, of small files and of files with deleted rows.
 
     Raises:
         Py4JError: Spark or the catalog failed, or somebody else committed.
     """
     before = table.head(MAIN)
+    small_bytes = round(_SMALL_SHARE * int(table.property(_TARGET_PROPERTY) or _TARGET_BYTES))
+    choice = chosen(_data_files(catalog, spark, table), small_bytes, _TOGETHER_MIN, bytes_max)
+    if choice is None:
+        return 0
     actions = catalog.jvm.spark.actions.SparkActions.get(spark._jsparkSession)  # noqa: SLF001
     action = actions.rewriteDataFiles(table.java)
+    action = action.option("min-file-size-bytes", str(choice.below))
+    action = action.option("max-file-size-bytes", str(_UNBOUNDED))
+    action = action.option("delete-ratio-threshold", f"{choice.deleted_above:.12f}")
     schema = table.java.schema()
     columns = [column for column in cluster_by if schema.findField(column) is not None]
     if columns:
@@ -134,6 +158,18 @@ def rewrite(
         if followed.outcome is not Outcome.DONE:
             _log.info("branch_not_moved", table=str(table.name), reason=followed.reason)
     return int(done.rewrittenDataFilesCount())
+
+
+def _data_files(catalog: IcebergCatalog, spark: SparkSession, table: LoadedTable) -> list[DataFile]:
+    """Return the data files of the main branch, with the share of rows that vectors delete."""
+    name = table.name.sql(catalog.name)
+    found = spark.sql(
+        f"SELECT f.file_size_in_bytes, coalesce(d.deleted / f.record_count, 0D) AS deleted"
+        f" FROM {name}.data_files f LEFT JOIN (SELECT referenced_data_file AS path,"
+        f" sum(record_count) AS deleted FROM {name}.delete_files GROUP BY 1) d"
+        " ON d.path = f.file_path"
+    )
+    return [DataFile(int(row[0]), float(row[1])) for row in found.collect()]
 
 
 def expire(table: LoadedTable, oldest: int) -> int:

@@ -4,7 +4,9 @@ The changes of a batch are staged on a branch of each table, which readers do no
 Publication moves each main branch to the staged snapshot. The catalog compares each main branch
 with the one that the batch was staged on, and does all or nothing.
 
-- A commit of somebody else to one of the tables refuses the whole publication.
+- A commit of somebody else to one of the tables refuses the whole publication. If it changed no
+  row, the staged snapshots follow it (``rebase``), and publication is tried again. Otherwise the
+  caller leaves that table out.
 - A sink takes each table before it reads it: an empty snapshot with its epoch on the main branch.
   So a sink that was replaced cannot publish: the main branch is not where it staged its batch.
 - A publication whose answer was lost is recognized: its snapshots are on the main branches.
@@ -20,29 +22,83 @@ values. A reader of a version sees the columns of that version.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NoReturn
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 import structlog
+from py4j.protocol import Py4JError
 
 from tailrace_sink.errors import (
     ApplyFailed,
     CatalogUnavailable,
     CatalogUnsafe,
     ForeignCommit,
-    LakeTableChanged,
     LakeTaken,
 )
-from tailrace_sink.iceberg.catalog import Committed, IcebergCatalog, Outcome
+from tailrace_sink.iceberg.branches import (
+    MEANWHILE,
+    ids_of,
+    is_in_main,
+    is_stray,
+    require_columns,
+    set_back,
+    staged_part,
+    stands_on_main,
+    until,
+)
+from tailrace_sink.iceberg.catalog import Committed, IcebergCatalog, Outcome, is_conflict
+from tailrace_sink.iceberg.foreign_snapshots import foreign_change
 from tailrace_sink.iceberg.loaded_table import Change, LoadedTable, Snapshot
 from tailrace_sink.iceberg.names import BRANCH, MAIN, TableId
+from tailrace_sink.iceberg.rebase import rebased
 from tailrace_sink.iceberg.stamp import Stamp
 from tailrace_sink.options.iceberg_options import Commits
+from tailrace_sink.ports.writes import Published, RowsChanged
 
 _ATTEMPTS_MAX: Final = 20
 """Of taking a table, while somebody else commits to it."""
 
+Spares = Callable[[TableId, Snapshot], bool]
+
 _log = structlog.get_logger("tailrace.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    """A table whose main branch others have moved, without changing a row.
+
+    Attributes:
+        staged: snapshots of the batch, oldest first.
+        between: those of others, newest first.
+    """
+
+    table: LoadedTable
+    staged: list[Snapshot]
+    between: list[Snapshot]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is left of a publication.
+
+    Attributes:
+        changed: tables of which somebody else changed rows, and how.
+    """
+
+    moves: list[Change] = field(default_factory=list)
+    published: list[TableId] = field(default_factory=list)
+    changed: dict[TableId, str] = field(default_factory=dict)
+    lagging: list[_Lag] = field(default_factory=list)
+
+    @property
+    def is_hindered(self) -> bool:
+        """Whether others have committed to tables."""
+        return bool(self.changed or self.lagging)
+
+
+def _none(_table: TableId, _snapshot: Snapshot) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +133,7 @@ class Publisher:
                 return
             newest = self._newest(table)
             if newest is not None and newest.epoch == self.epoch:
-                change = _set_back(table)
+                change = set_back(table)
                 if change is None:
                     return
             else:
@@ -89,81 +145,113 @@ class Publisher:
                 raise self._failed(f"taking table {name}", done)
         raise ApplyFailed(f"taking table {name}", f"others committed {_ATTEMPTS_MAX} times")
 
-    def publish(self, staged: Mapping[TableId, int], stamp: Stamp) -> None:
-        """Publish the staged snapshots of a batch; again if the answer was lost.
+    def publish(
+        self, staged: Mapping[TableId, int], stamp: Stamp, spares: Spares = _none
+    ) -> Published[TableId]:
+        """Publish the staged snapshots of a batch, or recognize that they are published.
 
         Args:
             staged: by table, in order: without atomic commits the last becomes visible last.
             stamp: with which they were staged.
+            spares: returns whether a snapshot of somebody else left the sink's columns as they
+                were.
+
+        Returns:
+            If it is not done, others have committed since. Tables of which they changed no row have
+            their staged snapshots on these commits now.
 
         Raises:
             LakeTaken: another sink has one of the tables; none was published.
-            ForeignCommit: somebody else committed to one; none was published. Set back and stage
-                again.
-            LakeTableChanged: somebody dropped a column that a snapshot has values for.
+            ForeignCommit: somebody else committed to a staging branch; none was published. Set back
+                and stage again.
             CatalogUnsafe: the catalog published some tables of one commit.
             CatalogUnavailable, CatalogUnusable, ApplyFailed: the catalog failed. It may still
                 publish what it was asked for, which the next attempt recognizes.
         """
-        moves = self._moves(staged, stamp)
-        if not moves:
-            return
-        done = self._commit(moves)
-        # Raises the reason of a refusal. None left: all is published. A catalog that commits table
-        # after table may say that all is done, although a commit of somebody else was in the way.
-        left = self._moves(staged, stamp)
+        heads, rewritten = dict(staged), []
+        look = self._look(heads, stamp, spares)
+        for lag in look.lagging:
+            head = self._rebase(lag)
+            if head is None:
+                rewritten.append(lag.table.name)
+            else:
+                heads[lag.table.name] = head
+        if look.changed or rewritten:
+            return Published(heads, changed=look.changed, rewritten=rewritten)
+        if look.lagging:
+            look = self._look(heads, stamp, spares)
+            if look.is_hindered:
+                return Published(heads, changed=look.changed)
+        if not look.moves:
+            return Published(heads, is_done=True)
+        done = self._commit(look.moves)
+        # None left: all is published. A catalog that commits table after table may say that all is
+        # done, although a commit of somebody else was in the way.
+        left = self._look(heads, stamp, spares)
+        if left.is_hindered and done.outcome is not Outcome.UNKNOWN:
+            return Published(heads, changed=left.changed)
         if done.outcome is Outcome.DONE:
-            if left:
-                tables = ", ".join(str(move.table) for move in left)
+            if left.moves:
+                tables = ", ".join(str(move.table) for move in left.moves)
                 raise CatalogUnsafe(
                     self.catalog.name, f"it said that a commit is done, and did not move {tables}"
                 )
-            _log.info("cut_published", batch=stamp.batch, lsn=stamp.lsn, tables=len(moves))
-            return
-        if left:
+            _log.info("cut_published", batch=stamp.batch, lsn=stamp.lsn, tables=len(look.moves))
+        elif left.moves or left.is_hindered:
             raise self._failed(f"publishing batch {stamp.batch}", done)
-        _log.warning("publication_recognized", batch=stamp.batch, lost=done.reason)
+        else:
+            _log.warning("publication_recognized", batch=stamp.batch, lost=done.reason)
+        return Published(heads, is_done=True)
 
-    def _moves(self, staged: Mapping[TableId, int], stamp: Stamp) -> list[Change]:
-        """Return what is left to publish, after checking that nobody else is in the way."""
-        moves, published = self._look(staged, stamp)
-        if moves and published and self.commits is Commits.ALL_TABLES:
+    def _look(self, staged: Mapping[TableId, int], stamp: Stamp, spares: Spares) -> _Look:
+        """Return what is left to publish, and what is in the way."""
+        look = self._look_once(staged, stamp, spares)
+        if look.moves and look.published and self.commits is Commits.ALL_TABLES:
             # An earlier request may have arrived while the tables were read, one after the other.
-            moves, published = self._look(staged, stamp)
-            if moves and published:
-                left = ", ".join(str(move.table) for move in moves)
+            look = self._look_once(staged, stamp, spares)
+            if look.moves and look.published:
+                done = ", ".join(map(str, look.published))
+                left = ", ".join(str(move.table) for move in look.moves)
                 raise CatalogUnsafe(
-                    self.catalog.name,
-                    f"of one commit it published {', '.join(map(str, published))} and not {left}",
+                    self.catalog.name, f"of one commit it published {done} and not {left}"
                 )
-        return moves
+        return look
 
-    def _look(
-        self, staged: Mapping[TableId, int], stamp: Stamp
-    ) -> tuple[list[Change], list[TableId]]:
-        """Return the moves to publish, and the tables that are published already."""
-        tables = self._load(staged)
-        moves, published = [], []
+    def _look_once(self, staged: Mapping[TableId, int], stamp: Stamp, spares: Spares) -> _Look:
+        look, tables = _Look(), {name: self.catalog.load(name) for name in staged}
         for name, snapshot in staged.items():
-            table, head = tables[name], tables[name].head(MAIN)
-            if head == snapshot:
-                found = table.snapshot(snapshot)
+            table = tables[name]
+            if table is None:
+                look.changed[name] = f"it was dropped {MEANWHILE}"
+                continue
+            found, stands = table.snapshot(snapshot), stands_on_main(table, snapshot, stamp)
+            if table.head(MAIN) == snapshot or (not stands and is_in_main(table, snapshot, stamp)):
                 # Without its stamp the batch changed nothing here, which says nothing of others.
-                published += [name] if found is not None and found.stamp == stamp else []
-            elif _stands_on_main(table, snapshot, stamp):
-                self._require_columns(table, snapshot)
-                moves.append(table.with_heads({MAIN: snapshot}))
-            elif any(found.id == snapshot for found in table.history(head)):
-                published.append(name)
-            else:
-                self._refuse(table, snapshot, stamp)
-        return moves, published
+                if found is not None and found.stamp == stamp:
+                    look.published.append(name)
+                continue
+            try:
+                lag = None if stands else self._lag(table, snapshot, stamp, spares)
+                require_columns(table, found)
+            except RowsChanged as error:
+                look.changed[name] = error.change
+                continue
+            if lag is None:
+                look.moves.append(table.with_heads({MAIN: snapshot}))
+            elif lag.staged:
+                look.lagging.append(lag)
+        return look
 
-    def _refuse(self, table: LoadedTable, snapshot: int, stamp: Stamp) -> NoReturn:
-        """Raise why a staged snapshot does not stand on the main branch."""
-        head, name = table.head(MAIN), str(table.name)
-        staged = {found.id for found in table.history(snapshot)}
-        between = _until(table, head, staged)
+    def _lag(self, table: LoadedTable, snapshot: int, stamp: Stamp, spares: Spares) -> _Lag:
+        """Return what a staged snapshot lacks of the main branch.
+
+        Raises:
+            RowsChanged: somebody else changed rows, or this is another table.
+        """
+        name, (staged, base) = str(table.name), staged_part(table, snapshot, stamp)
+        is_ahead = base is not None and is_in_main(table, base)
+        past = {base} if base is not None and is_ahead else ids_of(table, snapshot)
+        between = until(table, table.head(MAIN), past)
         ours = [s.stamp for s in between if s.stamp is not None and s.stamp.log == self.log]
         self._require_newest(table, ours)
         if any(found.epoch == self.epoch and found.batch == stamp.batch for found in ours):
@@ -171,24 +259,49 @@ class Publisher:
                 f"publishing batch {stamp.batch}",
                 f"an earlier attempt, whose answer was lost, has published table {name}",
             )
-        foreign = next((s for s in between if s.stamp is None or s.stamp.log != self.log), None)
-        if foreign is not None:
-            raise ForeignCommit(name, MAIN, foreign.id, foreign.operation)
+        foreign = [s for s in between if s.stamp is None or s.stamp.log != self.log]
+        if ours and foreign:
+            raise ForeignCommit(name, MAIN, foreign[0].id, foreign[0].operation)
         if ours:
             self.check()
             raise LakeTaken(name, stamp.batch or 0, ours[0].batch or 0)
-        stray = next((s for s in table.history(snapshot) if s.stamp != stamp), None)
-        if stray is None or stray.stamp is None or stray.stamp.batch != stamp.batch:
-            raise ForeignCommit(name, MAIN, head or 0, "rolled back")
-        raise ForeignCommit(name, BRANCH, stray.id, stray.operation)
+        if table.snapshot(snapshot) is None:
+            if self._newest(table) is None:
+                raise RowsChanged(name, f"it was dropped and created again {MEANWHILE}")
+            raise ForeignCommit(name, BRANCH, snapshot, "removed")
+        if base is None or (not is_ahead and is_stray(table, base)):
+            stray = None if base is None else table.snapshot(base)
+            raise ForeignCommit(name, BRANCH, base or 0, stray.operation if stray else "removed")
+        change = foreign_change(table, base, self.log, partial(spares, table.name))
+        if change is not None:
+            raise RowsChanged(name, change)
+        return _Lag(table, staged, between)
 
-    def _require_columns(self, table: LoadedTable, snapshot: int) -> None:
-        found = table.snapshot(snapshot)
-        lost = [] if found is None else table.lost_columns(found.schema_id)
-        if lost:
-            raise LakeTableChanged(
-                str(table.name), ", ".join(lost), "it was dropped while a batch was staged"
-            )
+    def _rebase(self, lag: _Lag) -> int | None:
+        """Put what is staged of a table on the newest snapshot of its main branch.
+
+        Returns:
+            The staged snapshot; the same if somebody else has committed again. None if the table
+            must be staged again.
+        """
+        table, step = lag.table, f"moving what is staged of table {lag.table.name}"
+        try:
+            found = rebased(self.catalog.file_classes, table, lag.staged, lag.between)
+        except Py4JError as error:
+            if not is_conflict(error):
+                raise self.catalog.failure(step, error) from error
+            found = None
+        if found is None:
+            return None
+        done = self.catalog.commit_one(found.change)
+        if done.outcome is Outcome.DONE:
+            adopted = [f"{of.id} ({of.operation})" for of in lag.between]
+            _log.info("foreign_commits_adopted", table=str(table.name), snapshots=adopted)
+            return found.head
+        now = self.catalog.load(table.name)
+        if done.outcome is Outcome.REFUSED and (now is None or now.head(MAIN) != table.head(MAIN)):
+            return lag.staged[-1].id
+        raise self._failed(step, done)
 
     def _newest(self, table: LoadedTable) -> Stamp | None:
         """Return the newest stamp of this log on the main branch."""
@@ -203,15 +316,6 @@ class Publisher:
             self.check()
             raise LakeTaken(str(table.name), 0, newer.batch or 0)
 
-    def _load(self, names: Mapping[TableId, int]) -> dict[TableId, LoadedTable]:
-        found = {}
-        for name in names:
-            table = self.catalog.load(name)
-            if table is None:
-                raise LakeTableChanged(str(name), "", "it was dropped while a batch was staged")
-            found[name] = table
-        return found
-
     def _commit(self, moves: Sequence[Change]) -> Committed:
         if self.commits is Commits.ALL_TABLES:
             return self.catalog.commit(moves)
@@ -225,32 +329,3 @@ class Publisher:
         if done.outcome is Outcome.UNKNOWN:
             return CatalogUnavailable(self.catalog.name, step, done.reason)
         return ApplyFailed(step, done.reason)
-
-
-def _stands_on_main(table: LoadedTable, snapshot: int, stamp: Stamp) -> bool:
-    """Whether a staged snapshot is of this batch alone, on top of the main branch."""
-    head = table.head(MAIN)
-    for found in table.history(snapshot):
-        if found.id == head:
-            return True
-        if found.stamp != stamp:
-            return False
-    return False
-
-
-def _set_back(table: LoadedTable) -> Change | None:
-    """Return the change that sets the branch back to the main one; None if it is there."""
-    head = table.head(MAIN)
-    if head is None or table.head(BRANCH) == head:
-        return None
-    return table.with_heads({BRANCH: head})
-
-
-def _until(table: LoadedTable, head: int | None, known: set[int]) -> list[Snapshot]:
-    """Return the snapshots of a branch after those that are known, newest first."""
-    found: list[Snapshot] = []
-    for snapshot in table.history(head):
-        if snapshot.id in known:
-            break
-        found.append(snapshot)
-    return found

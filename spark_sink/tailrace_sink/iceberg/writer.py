@@ -30,7 +30,7 @@ from tailrace_sink.iceberg.files.table_files import FILES_BYTES, TableFiles
 from tailrace_sink.iceberg.files.upsert import upsert
 from tailrace_sink.iceberg.foreign_snapshots import foreign_change
 from tailrace_sink.iceberg.loaded_table import Snapshot
-from tailrace_sink.iceberg.names import BRANCH, MAIN, PLACE_PROPERTY, place_of
+from tailrace_sink.iceberg.names import BRANCH, MAIN, PLACE_PROPERTY, TableId, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
 from tailrace_sink.iceberg.replacement import replace_columns
@@ -48,6 +48,7 @@ from tailrace_sink.ports.writes import (
     NotAsCounted,
     Once,
     Owner,
+    Published,
     RowsChanged,
 )
 from tailrace_sink.rows.same_rows import only_others_differ
@@ -118,12 +119,31 @@ class IcebergWriter(IcebergTables):
         attempt = uuid.uuid4().hex[:8]
         self._stamp = Stamp(self._owner.log, self._owner.epoch, cut.batch, cut.lsn, attempt)
 
-    def publish(self, versions: Mapping[str, int]) -> None:
+    def publish(self, spark: SparkSession, versions: Mapping[str, int]) -> Published[str]:
         """Let readers see the versions of a batch's tables, all at once."""
-        staged = {self._id(path): version for path, version in sorted(versions.items())}
-        self._publisher.publish(staged, self._stamp)
-        if not self._config.into:  # A source that stopped may have staged more on a shared table.
+        paths = {self._id(path): path for path in sorted(versions)}
+
+        def spares(name: TableId, snapshot: Snapshot) -> bool:
+            try:
+                return self._spares(spark, paths[name], snapshot)
+            except (PySparkException, Py4JError) as error:
+                raise self._catalog.failure(f"comparing rows of table {name}", error) from error
+
+        staged = {name: versions[path] for name, path in paths.items()}
+        found = self._publisher.publish(staged, self._stamp, spares)
+        again = {table_at(paths[name])[0] for name in found.rewritten}
+        # What is staged of these is set back when they are read again; the others stop.
+        self._staged -= {path for path in self._staged if table_at(path)[0] in again}
+        self._staged -= {paths[name] for name in found.changed}
+        if found.is_done and not self._config.into:
+            # A source that stopped may have staged more on a shared table.
             self._staged -= versions.keys()
+        return Published(
+            {paths[name]: version for name, version in found.versions.items()},
+            found.is_done,
+            {paths[name]: change for name, change in found.changed.items()},
+            [paths[name] for name in found.rewritten],
+        )
 
     def name(self, path: str) -> str:
         """Return a table's name in SQL, with what is staged."""
@@ -159,8 +179,8 @@ class IcebergWriter(IcebergTables):
         if snapshot.parent is None:
             return False
         table = self.described(spark, *table_at(path))
-        before, after = (self.rows(spark, path, at) for at in (snapshot.parent, snapshot.id))
-        return only_others_differ(table, before, after)
+        rows = partial(self.rows, spark, path)
+        return only_others_differ(table, rows, snapshot.parent, snapshot.id)
 
     def written(self, spark: SparkSession, path: str, since: int) -> int:
         """Return the staged snapshot; its publication compares what it was staged on."""

@@ -23,6 +23,7 @@ from tailrace_sink.ports.writes import (
     Latest,
     Once,
     Owner,
+    Published,
     WrittenFiles,
 )
 from tailrace_sink.rows.writer_schema import WriterSchema
@@ -65,11 +66,15 @@ class TableWriter(TableReader, Protocol):
     def begin(self, cut: CutPoint) -> None:
         """Begin a batch, to which all writes belong from now on."""
 
-    def publish(self, versions: Mapping[str, int]) -> None:
+    def publish(self, spark: SparkSession, versions: Mapping[str, int]) -> Published[str]:
         """Let readers see the versions of a batch's tables, if they do not yet.
 
         Args:
             versions: path to the version of each table that the batch wrote.
+
+        Returns:
+            If it is not done: why, and the versions with which to call it again. Somebody else has
+            committed in between. Tables to be staged again must be read again before.
 
         Raises:
             SinkError: none was published, or perhaps all; applying the batch again settles it.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +15,10 @@ from tailrace_sink.tables.lake_table import LakeTable
 
 Check = Callable[[], None]
 """Called after the rows were read and before their commit; raises :class:`NotAsCounted`."""
+
+
+Name = TypeVar("Name")
+"""Of a table: its path below the lake, or its name in a catalog."""
 
 
 class NotAsCounted(Exception):
@@ -33,6 +37,23 @@ class RowsChanged(Exception):
         self.path = path
         self.change = change
         super().__init__(f"{path}: {change}")
+
+
+@dataclass(frozen=True, slots=True)
+class Published(Generic[Name]):
+    """What became of the tables of a batch.
+
+    Attributes:
+        versions: of each table; others than staged if it stands on a compaction of somebody else.
+        is_done: whether readers see them all. Otherwise they are to be published again.
+        changed: tables that must stop, with what somebody else did to their rows.
+        rewritten: tables that must be staged again, as somebody else moved rows that it deletes.
+    """
+
+    versions: Mapping[Name, int]
+    is_done: bool = False
+    changed: Mapping[Name, str] = field(default_factory=dict)
+    rewritten: Collection[Name] = ()
 
 
 class AppendRefused(Exception):

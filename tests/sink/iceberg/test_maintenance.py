@@ -11,8 +11,8 @@ import pytest
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.iceberg.catalog import IcebergCatalog
 from tailrace_sink.iceberg.loaded_table import LoadedTable
-from tailrace_sink.iceberg.maintenance import Compaction, expire, remove_orphans
-from tailrace_sink.iceberg.names import BRANCH, MAIN
+from tailrace_sink.iceberg.maintenance import Compaction, expire, remove_orphans, rewrite
+from tailrace_sink.iceberg.names import BRANCH, MAIN, TableId
 from tailrace_sink.iceberg.new_table import DATA_PROPERTY
 from tailrace_sink.iceberg.session import set_catalog
 from tailrace_sink.iceberg.tables import IcebergTables
@@ -139,3 +139,35 @@ def test_tags_and_branches_of_others_keep_their_snapshots_and_stop_no_removal(ta
     left = {int(found.snapshotId()) for found in tables.loaded(orders).java.snapshots()}
     assert {versions[6], of_audit, versions[10], versions[11]} <= left
     assert not {versions[5], versions[8], versions[9]} & left
+
+
+def test_a_rewrite_takes_the_smallest_files_up_to_its_bound(tables: TwoTables):
+    sink, orders = tables.sink(1), tables.names[0]
+    for batch in range(5, 12):
+        rows = {100 * batch + n: f"v{n}" * batch for n in range(5000 if batch == 8 else 1)}
+        sink.publish({orders: tables.stage_one(sink, batch, orders, rows)}, stamp(sink, batch))
+    sizes = file_sizes(tables, orders)
+    assert len(sizes) == 7
+    largest = max(sizes, key=lambda path: sizes[path])
+    expected = tables.rows(orders)
+
+    bound = sum(sizes.values()) - 1
+    assert rewrite(tables.catalog, tables.spark, tables.loaded(orders), bytes_max=bound) == 6
+    assert largest in file_sizes(tables, orders), "it is more than the rest of the bound"
+    assert files_of(tables.loaded(orders)) == 2
+
+    # A file with many deleted rows is rewritten alone, however large it is.
+    head = tables.run(sink, 12, orders, "DELETE FROM {t} WHERE id >= 1200 AND id < 3800")
+    sink.publish({orders: head}, stamp(sink, 12))
+    assert rewrite(tables.catalog, tables.spark, tables.loaded(orders), bytes_max=1) == 1
+    assert largest not in file_sizes(tables, orders)
+    left = {key: text for key, text in expected.items() if not 1200 <= key < 3800}
+    assert tables.rows(orders) == left
+    assert rewrite(tables.catalog, tables.spark, tables.loaded(orders), bytes_max=1) == 0
+
+
+def file_sizes(tables: TwoTables, name: TableId) -> dict[str, int]:
+    found = tables.spark.sql(
+        f"SELECT file_path, file_size_in_bytes FROM {name.sql(tables.catalog.name)}.data_files"
+    )
+    return {row[0]: row[1] for row in found.collect()}

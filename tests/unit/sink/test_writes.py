@@ -15,7 +15,6 @@ from tailrace_schemas.events.envelope import SchemaColumn, TableSchema
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import OperationCounts
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_sink.delta.file_log import files_within
 from tailrace_sink.fold.write_choice import Write, way_to_write
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode
@@ -192,9 +191,3 @@ def test_bounds_stay_the_same_while_a_table_grows():
     assert rounded(3, 1_000_000) == rounded(17, 1_003_000) == (0, 1_007_615)
     assert rounded("a", "b") == ("a", "b")
     assert rounded(None, None) == (None, None)
-
-
-def test_a_compaction_takes_the_smallest_files_up_to_a_bound():
-    assert files_within([1, 2, 3, 10], 6) == 3
-    assert files_within([1, 2, 3, 10], 100) == 4
-    assert files_within([7], 6) == 0

@@ -86,6 +86,25 @@ class DeltaTables:
         """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
         return f"delta.{quote(self._at(path))}"
 
+    def require_own_rows(
+        self, spark: SparkSession, path: str, since: int, log: str, prefix: str
+    ) -> None:
+        """Require that only the sink has changed rows of a table since a version."""
+        known = OwnVersions(epochs_scope(log), sink_scope(prefix))
+        spares = partial(self._spares, spark, path)
+        known.builds_on(spark, self._at(path), since, spares=spares)
+
+    def _spares(self, spark: SparkSession, path: str, version: int) -> bool:
+        """Whether a commit changed only columns of a mirror that somebody else has added."""
+        name, kind = table_at(path)
+        table = self.described(spark, name, kind, version) if kind is Kind.MIRROR else None
+        after = self.rows(spark, path, version)
+        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
+        if not set(ours) < set(after.columns):
+            return False
+        before = self.rows(spark, path, version - 1)
+        return same_rows(before, after, ours)
+
     def _at(self, path: str) -> str:
         return f"{self._lake}/{path}"
 
@@ -126,17 +145,6 @@ class DeltaWriter(DeltaTables):
     def written(self, spark: SparkSession, path: str, since: int) -> int:
         """Return the version with what a batch wrote."""
         return self.builds_on(spark, path, since)
-
-    def _spares(self, spark: SparkSession, path: str, version: int) -> bool:
-        """Whether a commit changed only columns of a mirror that somebody else has added."""
-        name, kind = table_at(path)
-        table = self.described(spark, name, kind, version) if kind is Kind.MIRROR else None
-        after = self.rows(spark, path, version)
-        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
-        if not set(ours) < set(after.columns):
-            return False
-        before = self.rows(spark, path, version - 1)
-        return same_rows(before, after, ours)
 
     def create(self, spark: SparkSession, table: LakeTable) -> None:
         """Create a table if there is none."""
@@ -221,6 +229,10 @@ class DeltaWriter(DeltaTables):
             return form_of_files(spark, self._at(path))
 
         return self._files.written(spark, writers, ranges, destinations, form_of, append)
+
+    def removal(self, path: str) -> str:
+        """Return what an operator does to remove a table."""
+        return f"move the folder {self._at(path)} away"
 
     def retain(self, spark: SparkSession, path: str, since: int | None) -> None:
         """Update properties for retention and maintenance to the options."""

@@ -29,6 +29,7 @@ from tailrace_sink.errors import (
     TopicRecreated,
     UnsupportedSchemaChange,
 )
+from tailrace_sink.fold.blame import removal_of
 from tailrace_sink.fold.patience import Patience
 from tailrace_sink.fold.table_batch import (
     TableBatch,
@@ -173,7 +174,7 @@ class BatchApplier:
             sources = self._with_values(sources)
         futures = self._submit(sources, plan.point, is_small=is_small)
         wait(futures)
-        unreadable = self._patience.over(plan.following.batch, sources, futures)
+        unreadable = self._patience.over(plan.following.batch, sources, futures, self._removal_of)
         others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
             error = unreadable.get(source.topic) or future.exception()
@@ -318,6 +319,13 @@ class BatchApplier:
             raise UnsupportedSchemaChange(
                 str(source.table), "", str(error), "leave its column out of the capture instance"
             ) from error
+        finally:
+            self._idle.put(session)
+
+    def _removal_of(self, source: TableBatch) -> str | None:
+        session = self._idle.get()
+        try:
+            return removal_of(session.spark, self._tables, table_path(source.lake_table))
         finally:
             self._idle.put(session)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,11 +13,20 @@ from pyspark.sql.types import StructType
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import SnapshotExpired
 from tailrace_sink.iceberg.catalog import IcebergCatalog
-from tailrace_sink.iceberg.loaded_table import LoadedTable
+from tailrace_sink.iceberg.foreign_snapshots import require_own_rows
+from tailrace_sink.iceberg.loaded_table import LoadedTable, Snapshot
 from tailrace_sink.iceberg.names import MAIN, PLACE_PROPERTY, TableId, require_place
 from tailrace_sink.iceberg.past_columns import Field, as_it_was
+from tailrace_sink.rows.same_rows import same_rows
 from tailrace_sink.tables.described_table import Described, described_table
-from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable, table_path
+from tailrace_sink.tables.lake_table import (
+    CDC_COLUMNS,
+    Feature,
+    Kind,
+    LakeTable,
+    table_at,
+    table_path,
+)
 
 _ROWS: Final = "total-records"
 
@@ -79,6 +89,23 @@ class IcebergTables:
     def name(self, path: str) -> str:
         """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
         return self._published_name(path)
+
+    def require_own_rows(
+        self, spark: SparkSession, path: str, since: int, log: str, prefix: str
+    ) -> None:
+        """Require that only the sink has changed rows of the main branch since a snapshot."""
+        found = self.loaded(path)
+        require_own_rows(found, since, log, partial(self._spares, spark, path))
+
+    def _spares(self, spark: SparkSession, path: str, snapshot: Snapshot) -> bool:
+        """Whether a snapshot changed only columns of a mirror that somebody else has added."""
+        name, kind = table_at(path)
+        table = self.described(spark, name, kind) if kind is Kind.MIRROR else None
+        after = self.rows(spark, path, snapshot.id)
+        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
+        if snapshot.parent is None or not set(ours) < set(after.columns):
+            return False
+        return same_rows(self.rows(spark, path, snapshot.parent), after, ours)
 
     def _published_name(self, path: str) -> str:
         return self._id(path).sql(self._catalog.name)

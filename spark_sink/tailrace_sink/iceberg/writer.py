@@ -28,7 +28,6 @@ from tailrace_sink.iceberg.files.found_files import KnownFiles
 from tailrace_sink.iceberg.files.table_files import FILES_BYTES, TableFiles
 from tailrace_sink.iceberg.files.upsert import upsert
 from tailrace_sink.iceberg.foreign_snapshots import require_own_rows
-from tailrace_sink.iceberg.loaded_table import Snapshot
 from tailrace_sink.iceberg.names import BRANCH, MAIN, PLACE_PROPERTY, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
 from tailrace_sink.iceberg.publication import Publisher
@@ -48,7 +47,6 @@ from tailrace_sink.ports.writes import (
     Once,
     Owner,
 )
-from tailrace_sink.rows.same_rows import same_rows
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.column_identity import (
     COLUMNS_PROPERTY,
@@ -57,14 +55,12 @@ from tailrace_sink.tables.column_identity import (
     parse_identities,
 )
 from tailrace_sink.tables.lake_table import (
-    CDC_COLUMNS,
     DELETES_PROPERTY,
     MODE_PROPERTY,
     SCHEMA_LSN_PROPERTY,
     Feature,
     Kind,
     LakeTable,
-    table_at,
 )
 from tailrace_sink.tables.new_table import columns_ddl
 
@@ -133,18 +129,9 @@ class IcebergWriter(IcebergTables):
         found = self.loaded(path)
         head = None if found is None else found.head(MAIN)
         if since is not None:
-            require_own_rows(found, since, self._owner.log, partial(self._spares, spark, path))
+            spares = partial(self._spares, spark, path)
+            require_own_rows(found, since, self._owner.log, spares)
         return -1 if head is None else head
-
-    def _spares(self, spark: SparkSession, path: str, snapshot: Snapshot) -> bool:
-        """Whether a snapshot changed only columns of a mirror that somebody else has added."""
-        name, kind = table_at(path)
-        table = self.described(spark, name, kind) if kind is Kind.MIRROR else None
-        after = self.rows(spark, path, snapshot.id)
-        ours = [] if table is None else [*(of.name for of in table.columns), *CDC_COLUMNS]
-        if snapshot.parent is None or not set(ours) < set(after.columns):
-            return False
-        return same_rows(self.rows(spark, path, snapshot.parent), after, ours)
 
     def written(self, spark: SparkSession, path: str, since: int) -> int:
         """Return the staged snapshot; its publication compares what it was staged on."""
@@ -327,6 +314,10 @@ class IcebergWriter(IcebergTables):
             return {of.name: of.type for of in self._columns(found.java.schema())}
 
         return TableFiles(self._catalog.file_classes, found, types, summary, self._known)
+
+    def removal(self, path: str) -> str:
+        """Return what an operator does to remove a table."""
+        return f"drop the table {self._catalog.name}.{self._id(path)} in the catalog"
 
     def retain(self, spark: SparkSession, path: str, since: int | None) -> None:
         """Leave the table's properties as they are."""

@@ -26,18 +26,17 @@ class LakeCuts:
 
     Args:
         wait_s: for a cut that has an LSN.
+
+    Attributes:
+        is_late: whether the last cut lacks the LSN that it was asked for.
     """
 
     def __init__(self, spark: SparkSession, config: SinkConfig, wait_s: float) -> None:
         self._config = config
         self._lake = read(spark, config.lake)
         self._wait_s = wait_s
-        self._late: str | None = None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the last cut lacks the LSN that it was asked for."""
-        return self._late is not None
+        self._late: dict[bool, str] = {}
+        self.is_late = False
 
     def check(self) -> None:
         """Check that the lake has a cut at all, before a table of the source is read.
@@ -60,7 +59,8 @@ class LakeCuts:
         """
         lsn_of = self._folded if in_tables else self._logged
         # A sink that did not move while it was waited for once is not waited for again.
-        is_still = self._late is not None and lsn_of() == self._late
+        late = self._late.pop(in_tables, None)
+        is_still = late is not None and lsn_of() == late
 
         def has_it() -> bool | None:
             found = lsn_of()
@@ -69,7 +69,9 @@ class LakeCuts:
         wait_for(has_it, 0 if is_still else self._wait_s)
         # By its LSN, else a growing log is read for ever.
         cut = self._lake.of_tables() if in_tables else self._lake.as_of(lsn=self._logged())
-        self._late = cut.closed_lsn if Lsn.parse(cut.closed_lsn) < reached else None
+        self.is_late = Lsn.parse(cut.closed_lsn) < reached
+        if self.is_late:
+            self._late[in_tables] = cut.closed_lsn
         return cut
 
     def require_own_rows(self, table: TableName) -> None:

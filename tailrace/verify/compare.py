@@ -27,10 +27,16 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tailrace.reading.change_rows import NotThere
-from tailrace.reading.lake import newest_logged, reading_options
 from tailrace.verify.changed_keys import changed_keys
-from tailrace.verify.lake_rows import Differences, checksums, differences, row_count, texts_of
+from tailrace.verify.lake_cuts import LakeCuts
+from tailrace.verify.lake_rows import (
+    Differences,
+    checksums,
+    differences,
+    require_replaceable,
+    row_count,
+    texts_of,
+)
 from tailrace.verify.not_provable import NotProvable, errors_of_one_table
 from tailrace.verify.ranges import EVERYTHING, KeyRange, differing, has_ranges, whole
 from tailrace.verify.row_differences import Kind, RowDifference, row_difference
@@ -39,7 +45,6 @@ from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import Key, TableShape
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.signals import ROWS_MAX
-from tailrace_sink.reading.reader import read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,10 +80,8 @@ class Comparison:
     ) -> None:
         self._source = source
         self._spark = spark
-        self._lake = lake
-        self._cuts = read(spark, lake.lake)
+        self._cuts = LakeCuts(spark, lake, limits.wait_s)
         self._limits = limits
-        self._late: str | None = None
         self._is_stuck = False
 
     def check_cut(self) -> None:
@@ -87,12 +90,7 @@ class Comparison:
         Raises:
             NotThere: no cut was published into it yet.
         """
-        if self._newest() is None:
-            raise NotThere(
-                f"the lake {self._lake.lake} has no cut yet: nothing of this database was published"
-                " and applied. Fix: start publisher and sink (tailrace status shows how far they"
-                " are), then verify"
-            )
+        self._cuts.check()
 
     def compare(
         self, shape: TableShape, after: int | None = None, rows: int | None = None
@@ -110,10 +108,14 @@ class Comparison:
         begun = time.monotonic()
         try:
             with errors_of_one_table(shape):
+                self._cuts.require_own_rows(shape.table)
+                if companions := self._cuts.companions(shape.table):
+                    result.notes.append(f"rows not compared: {', '.join(companions)}")
                 if shape.key:
                     self._compare_keyed(shape, result, after, rows)
                 else:
                     self._compare_counted(shape, result)
+                self._cuts.require_own_rows(shape.table)  # Somebody may have been at it meanwhile.
         except NotProvable as error:
             result.problem = str(error)
         result.seconds = time.monotonic() - begun
@@ -147,7 +149,7 @@ class Comparison:
             starts = range(0, len(pending), _KEYS_AT_ONCE)
             some = [pending[at : at + _KEYS_AT_ONCE] for at in starts]
             pending = [key for keys in some for key in self._examine(shape, keys, result)]
-            if self._late is not None:  # What changed after the newest cut stays so.
+            if self._cuts.is_late:  # What changed after the newest cut stays so.
                 break
         result.unsettled = len(pending)
         if unexplained and not result.not_examined:
@@ -209,10 +211,21 @@ class Comparison:
         result.lake_s += time.monotonic() - begun
         return found, self._changed(shape, reading, reached, cut)
 
-    def _examine(self, shape: TableShape, keys: Sequence[Key], result: TableResult) -> list[Key]:
-        """Compare rows by key and column; return the keys of those that changed meanwhile."""
+    def _examine(
+        self,
+        shape: TableShape,
+        keys: Sequence[Key],
+        result: TableResult,
+        *,
+        in_tables: bool = False,
+    ) -> list[Key]:
+        """Compare rows by key and column; return the keys of those that changed meanwhile.
+
+        Raises:
+            NotProvable: ``in_tables``, and no event can replace a row that differs.
+        """
         reading = self._timed(lambda: self._source.rows_of(shape, keys), result)
-        reached, cut = self._settled(reading, result)
+        reached, cut = self._settled(reading, result, in_tables=in_tables)
         begun = time.monotonic()
         lake = texts_of(self._spark, shape, cut.read(shape.table), keys)
         result.lake_s += time.monotonic() - begun
@@ -226,23 +239,29 @@ class Comparison:
                 again.append(key)
             else:
                 self._report(found, result)
+        if in_tables and result.keys:
+            table = cut.read(shape.table)
+            require_replaceable(self._spark, shape, table, cut.closed_lsn, result.keys)
         return again
 
     def differing_of(
         self, shape: TableShape, keys: Sequence[Key], result: TableResult
     ) -> list[Key]:
-        """Compare rows of a table again; return the keys of those that differ or still change.
+        """Compare rows in the tables again; return the keys of those that differ or still change.
+
+        The log's tail shows an event whatever the table's row is, which the sink may yet drop.
 
         Args:
             result: of the table; the LSN of the cut is noted there.
 
         Raises:
-            NotProvable: they cannot be compared.
+            NotProvable: they cannot be compared, or no event can replace one.
             SourceError, SinkError: as :meth:`compare`.
         """
         found = TableResult(result.table)
         with errors_of_one_table(shape):
-            moving = self._examine(shape, keys, found)
+            self._cuts.require_own_rows(shape.table)
+            moving = self._examine(shape, keys, found, in_tables=True)
         result.lsn = found.lsn
         return [*found.keys, *moving]
 
@@ -260,7 +279,9 @@ class Comparison:
         result.rows_read += reading.count
         return reading
 
-    def _settled(self, reading: Reading, result: TableResult) -> tuple[Lsn, Cut]:
+    def _settled(
+        self, reading: Reading, result: TableResult, *, in_tables: bool = False
+    ) -> tuple[Lsn, Cut]:
         """Wait until what was read is captured and in a cut; return its LSN, and the newest cut."""
         limit_s = self._limits.wait_s
         # A capture process that stood still for one table is not waited for again.
@@ -273,23 +294,10 @@ class Comparison:
                 " the comparison are not known. Fix: check the capture job (tailrace doctor), or"
                 " give --wait more seconds"
             )
-        # A sink that did not move while it was waited for once is not waited for again.
-        is_still = self._late is not None and self._newest() == self._late
-        wait_for(lambda: self._logged(reached), 0 if is_still else limit_s)
-        cut = self._cuts.as_of()
-        self._late = cut.closed_lsn if Lsn.parse(cut.closed_lsn) < reached else None
+        cut = self._cuts.newest(reached, in_tables=in_tables)
         result.lsn = cut.closed_lsn
         result.first_lsn = result.first_lsn or cut.closed_lsn
         return reached, cut
-
-    def _newest(self) -> str | None:
-        """Return the closed LSN of the lake's log."""
-        return newest_logged(self._lake.log_path, reading_options(self._lake))
-
-    def _logged(self, reached: Lsn) -> Lsn | None:
-        """Return the closed LSN of the lake's log if it has an LSN."""
-        logged = self._newest()
-        return reached if logged is not None and Lsn.parse(logged) >= reached else None
 
     def _changed(
         self, shape: TableShape, reading: Reading, reached: Lsn, cut: Cut

@@ -18,7 +18,9 @@ from tailrace.verify.not_provable import NotProvable
 from tailrace.verify.ranges import EVERYTHING, Checksum, KeyRange, lake_parts, range_of, whole
 from tailrace.verify.source_rows import COUNT, HASH, key_names
 from tailrace.verify.table_shape import Key, TableShape
-from tailrace_sink.tables.lake_table import CHANGED, OPERATION, quote
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
+from tailrace_sink.tables.lake_table import CHANGED, OPERATION, POSITION, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -177,18 +179,58 @@ def texts_of(
     A key has several rows only if the lake is wrong.
     """
     shape = _held_shape(shape, table)
+    count = len(key_names(shape))
+    rows = _with_keys(
+        spark,
+        shape,
+        present_rows(table, shape),
+        keys,
+        [f"{c.lake} AS value_{place}" for place, c in enumerate(shape.columns)],
+    )
+    found: dict[Key, list[Sequence[str | None]]] = {}
+    for row in rows.collect():
+        found.setdefault(tuple(row[:count]), []).append(tuple(row[count:]))
+    return found
+
+
+def require_replaceable(
+    spark: SparkSession, shape: TableShape, table: DataFrame, lsn: str, keys: Sequence[Key]
+) -> None:
+    """Require that events can replace the rows with some keys, deleted ones included.
+
+    Args:
+        table: that of a cut, without the log's tail.
+        lsn: closed LSN of that cut.
+
+    Raises:
+        NotProvable: a row has a later position than the cut, so the sink drops every event of it.
+    """
+    end = ChangePosition.end_of(Lsn.parse(lsn)).to_bytes().hex()
+    later = table.where(f"{POSITION} > X'{end}'")
+    count = _with_keys(spark, _held_shape(shape, table), later, keys, []).count()
+    if count:
+        raise NotProvable(
+            f"table {shape.table}: {count:,} rows have a later {POSITION} in the lake than its cut"
+            f" at LSN {lsn}, so the sink takes each event of them for an older one and drops it."
+            f" Fix: tailrace snapshot {shape.table.in_database}"
+        )
+
+
+def _with_keys(
+    spark: SparkSession,
+    shape: TableShape,
+    rows: DataFrame,
+    keys: Sequence[Key],
+    values: Sequence[str],
+) -> DataFrame:
+    """Select the rows with some keys: their keys and some expressions."""
     names = key_names(shape)
     wanted = StructType([StructField(name, StringType()) for name in names])
     asked = spark.createDataFrame([tuple(key) for key in keys], wanted)
-    rows = present_rows(table, shape).selectExpr(
-        *(f"{c.lake} AS {name}" for c, name in zip(shape.key, names, strict=True)),
-        *(f"{c.lake} AS value_{place}" for place, c in enumerate(shape.columns)),
-    )
-    same = [asked[name].eqNullSafe(rows[name]) for name in names]
-    found: dict[Key, list[Sequence[str | None]]] = {}
-    for row in rows.join(broadcast(asked), same, "left_semi").collect():
-        found.setdefault(tuple(row[: len(names)]), []).append(tuple(row[len(names) :]))
-    return found
+    keyed = [f"{c.lake} AS {name}" for c, name in zip(shape.key, names, strict=True)]
+    found = rows.selectExpr(*keyed, *values)
+    same = [asked[name].eqNullSafe(found[name]) for name in names]
+    return found.join(broadcast(asked), same, "left_semi")
 
 
 def _keyed(rows: DataFrame, shape: TableShape) -> DataFrame:

@@ -39,4 +39,5 @@ def errors_of_one_table(shape: TableShape) -> Iterator[None]:
         failure = translated(f"reading lake table {shape.table.path}", error)
         if isinstance(error, Py4JNetworkError):  # The JVM has ended.
             raise failure from error
-        raise NotProvable(str(failure)) from error
+        fix = f"if its files are damaged or gone, tailrace snapshot {shape.table.in_database}"
+        raise NotProvable(f"{failure}. Fix: {fix}") from error

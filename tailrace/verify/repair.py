@@ -4,7 +4,8 @@ Theory of operation. The keys of the differing rows go to the publisher as a sig
 rows between two fences, and publishes each as it is, or as deleted (ADR 0105). The sink applies
 these events as all others. So nothing is written to topics or lake from here, and a newer change
 wins. A repair has ended at the publisher once no checkpoint names it. Then the rows
-are compared at later cuts until they are equal, or time is up.
+are compared at later cuts of the lake's tables until they are equal, or time is up. The log's tail
+shows an event before the sink applies it, so it is left out.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Repairs:
         Raises:
             SourceError, SinkError: as :meth:`Comparison.compare`.
         """
-        if not result.differs:
+        if not result.differs or result.problem is not None:
             return
         begun = time.monotonic()
         try:

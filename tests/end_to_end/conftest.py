@@ -24,6 +24,8 @@ from tailrace.reading.committed import read_all
 from tailrace.reading.lake import CommitRow, CommitRows
 from tailrace.reading.topics import Event, existing_data_topics
 from tailrace.settings.load import load
+from tailrace_compose.local.errors import ArtifactUnavailable
+from tailrace_compose.local.jars import iceberg_jars
 from tailrace_emulator.testing.process import ChildProcess
 from tailrace_schemas.position.change_position import ChangePosition, Operation
 from tailrace_schemas.position.lsn import Lsn
@@ -34,6 +36,7 @@ from tailrace_sink.options.config import SinkConfig
 from tests.end_to_end.table_rows import TableComparison, compare_rows
 from tests.fix_object_store import SharedStore
 from tests.fix_spark import SPARK_JAVA
+from tests.sink.iceberg.conftest import add_to_classpath
 from tests.sink.lake_rows import Rows, query_delta
 
 REACHED_WITHIN_S = 300
@@ -262,3 +265,19 @@ def stored_pipeline(pipeline: Pipeline, shared_store: SharedStore) -> Pipeline:
     s3 = f"s3://lake/{pipeline.database}"
     pipeline.sink_options |= {"lake": s3, "s3": shared_store.options}
     return pipeline
+
+
+@pytest.fixture
+def iceberg_pipeline(
+    stored_pipeline: Pipeline, shared_store: SharedStore, spark_with_store: SparkSession
+) -> Pipeline:
+    """A pipeline whose lake's tables are in SeaweedFS's catalog."""
+    try:
+        add_to_classpath(spark_with_store, iceberg_jars())
+    except ArtifactUnavailable as error:
+        pytest.skip(str(error))
+    space = f"pipeline_{stored_pipeline.database.lower()}"
+    data = f"{shared_store.catalog['data']}/{space}"
+    catalog = shared_store.catalog | {"namespace": space, "data": data}
+    stored_pipeline.sink_options |= {"format": "iceberg", "iceberg": catalog}
+    return stored_pipeline

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from copy import deepcopy
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +31,8 @@ from tailrace.verify.verified import VerifiedTable, of_json, verified_path
 from tailrace.verify.verify import Verification, VerifyOptions, verify
 from tailrace_emulator.testing.process import free_port
 from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_schemas.position.change_position import ChangePosition
+from tailrace_schemas.position.lsn import Lsn
 from tailrace_service.registry.client import SchemaRegistry
 from tests.end_to_end.commands import Command, run_all, running
 from tests.end_to_end.conftest import Pipeline, wait_until
@@ -178,26 +179,40 @@ def plant(spark: SparkSession, pipeline: Pipeline, pause: threading.Lock) -> Non
 
     The lake also loses an update: of a row that changes now. Returns when a cut has all of it.
     """
-    path = f"delta.`{pipeline.folder}/lake/{pipeline.database}/dbo/accounts`"
-    damage = partial(run_as_the_sink, spark, pipeline.prefix)
     late = BUSY + 50
     with pause:  # A merge of the sink would conflict with these writes.
         with closing(pipeline.server.connect(pipeline.database)) as connection:
             connection.execute("UPDATE dbo.accounts SET balance = 0.07 WHERE id = ?", late)
         pipeline.scan()
         pipeline.lake_reaches_source()
-        damage(f"UPDATE {path} SET balance = {late} WHERE id = {late} AND balance = 0.07")
-        damage(f"UPDATE {path} SET balance = balance + 0.01 WHERE id = {BUSY + 7}")
-        damage(f"DELETE FROM {path} WHERE id = {BUSY + 300}")
-        names = [name for name in spark.table(path).columns if name != "id"]
-        damage(
-            f"INSERT INTO {path} (id, {', '.join(names)})"
-            f" SELECT id + 100000, {', '.join(names)} FROM {path} WHERE id = {BUSY + 599}"
-        )
-        version = int(spark.sql(f"DESCRIBE HISTORY {path} LIMIT 1").collect()[0]["version"])
+
+        def damages(table: str) -> Iterator[str]:
+            yield f"UPDATE {table} SET balance = {late} WHERE id = {late} AND balance = 0.07"
+            yield f"UPDATE {table} SET balance = balance + 0.01 WHERE id = {BUSY + 7}"
+            yield f"DELETE FROM {table} WHERE id = {BUSY + 300}"
+            names = ", ".join(name for name in spark.table(table).columns if name != "id")
+            yield (
+                f"INSERT INTO {table} (id, {names}) SELECT id + 100000, {names} FROM {table}"
+                f" WHERE id = {BUSY + 599}"
+            )
+
+        damage(spark, pipeline, damages)
+
+
+def damage(
+    spark: SparkSession, pipeline: Pipeline, damages: Callable[[str], Iterable[str]]
+) -> None:
+    """Change accounts in the lake alone; returns when a cut has it."""
+    name = f"delta.`{pipeline.folder}/lake/{pipeline.database}/dbo/accounts`"
+    for statement in damages(name):
+        run_as_the_sink(spark, pipeline.prefix, statement)
+    version = int(spark.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()[0]["version"])
+    with closing(pipeline.server.connect(pipeline.database)) as connection:
+        connection.execute("UPDATE dbo.accounts SET balance += 0.01 WHERE id = ?", BUSY + 100)
+    pipeline.scan()
     table = f"{pipeline.database}/dbo/accounts"
     wait_until(
-        lambda: pipeline.commit_rows()[-1].tables[table] > version, "a cut has what was planted"
+        lambda: pipeline.commit_rows()[-1].tables[table] > version, "a cut has what was damaged"
     )
 
 
@@ -218,7 +233,9 @@ def once_rows_are_read(monkeypatch: pytest.MonkeyPatch, step: Callable[[], objec
     assert not steps
 
 
-def test_only_what_differs_is_reported(pipeline, spark, compared, monkeypatch):
+@contextmanager
+def carried(pipeline: Pipeline, spark: SparkSession) -> Iterator[None]:
+    """Publisher and sink run while the block does, and have carried all tables into the lake."""
     pipeline.publisher_options |= deepcopy(OPTIONS)
     kinds = {r"dbo\.accounts": ["mirror", "changelog"]}
     pipeline.sink_options |= {"delete_mode": "soft", "kinds": kinds}
@@ -226,6 +243,11 @@ def test_only_what_differs_is_reported(pipeline, spark, compared, monkeypatch):
     pipeline.start("publish")
     with pipeline.sink_here(spark):
         pipeline.lake_has("kinds", "accounts", "people", "clicks")
+        yield
+
+
+def test_rows_that_only_move_are_not_reported(pipeline, spark, compared):
+    with carried(pipeline, spark):
         with writing(pipeline) as done:
             wait_until(lambda: len(done) > 30, "some changes")
             with rotated(pipeline):
@@ -236,24 +258,36 @@ def test_only_what_differs_is_reported(pipeline, spark, compared, monkeypatch):
         assert (exit_code(found), found.is_proven) == (0, True), verification_lines(found)
         assert [table.source_rows == table.lake_rows > 0 for table in found.tables] == [True] * 4
         assert [table.ranges > 0 for table in found.tables] == [False, False, True, False]
+        companions = f"rows not compared: {pipeline.database}/dbo/accounts.changes"
+        assert [companions in table.notes for table in found.tables] == [True, *[False] * 3]
 
-        pause = threading.Lock()
+
+def test_only_what_differs_is_reported(pipeline, spark, compared, monkeypatch):
+    pause = threading.Lock()
+    with carried(pipeline, spark):
         with (
-            writing(pipeline, pause),
+            writing(pipeline, pause) as done,
             once_rows_are_read(monkeypatch, lambda: plant(spark, pipeline, pause)),
         ):
+            wait_until(lambda: len(done) > 30, "some changes")
             found = compared("dbo.Accounts")
         planted_rows_are_found(found)
-        parts_are_compared_one_after_another(pipeline, spark, monkeypatch)
+        parts_are_compared_one_after_another(pipeline, spark, monkeypatch, differing=4)
         with writing(pipeline, pause), killed_once_asked(monkeypatch, pipeline):
             found = compared("dbo.accounts", repairs=True)
         planted_rows_are_repaired(found)
         found = compared("dbo.accounts")
         assert exit_code(found) == 0, verification_lines(found)
+        a_row_whose_events_the_sink_drops_is_not_repaired(pipeline, spark, compared)
+
+
+def test_what_is_not_compared_is_named(pipeline, spark, compared, monkeypatch):
+    with carried(pipeline, spark):
+        parts_are_compared_one_after_another(pipeline, spark, monkeypatch, differing=0)
         what_cannot_be_shown_is_not(pipeline, compared)
     the_log_is_audited(pipeline)
     with the_next_part_is_compared_by_another_process(pipeline):
-        what_fails_in_one_table_is_its_problem(pipeline)
+        what_fails_in_one_table_is_its_problem(pipeline, spark)
 
 
 @contextmanager
@@ -287,7 +321,7 @@ def planted_rows_are_found(found: Verification) -> None:
 
 
 def parts_are_compared_one_after_another(
-    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    pipeline: Pipeline, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, differing: int
 ) -> None:
     """tailrace verify --continuous: a part of five rows and a whole table, then it is stopped."""
     stop = threading.Event()
@@ -307,13 +341,14 @@ def parts_are_compared_one_after_another(
     with repeating(pipeline.scan, 0.5):
         continuous.Steps(settings.publisher(), settings.sink(), spark, options).run(metrics, stop)
     kinds, accounts = (verified_of(pipeline)[f"dbo.{name}"] for name in ("kinds", "accounts"))
-    assert (accounts.differing, accounts.lsn, len(accounts.ranges)) == (4, None, 1)
+    assert (accounts.differing, len(accounts.ranges)) == (differing, 1)
+    assert (accounts.lsn is None) == bool(differing)
     assert [(part.keys, part.lsn is None) for part in kinds.ranges] == [
         (KeyRange(None, 4), False),
         (KeyRange(4, None), True),
     ]
     told = metrics.registry.get_sample_value
-    assert told("tailrace_verified_differing_rows", {"table": "dbo.accounts"}) == 4
+    assert told("tailrace_verified_differing_rows", {"table": "dbo.accounts"}) == differing
     assert told("tailrace_verified_rows_total", {"table": "dbo.kinds"}) == 5
     assert told("tailrace_verified_lsn", {"table": "dbo.kinds"}) == 0
     assert (told("tailrace_verified_age_seconds", {"table": "dbo.kinds"}) or 0) > 0
@@ -368,11 +403,29 @@ def planted_rows_are_repaired(found: Verification) -> None:
     assert any("4 rows repaired" in line for line in lines)
 
 
+def a_row_whose_events_the_sink_drops_is_not_repaired(
+    pipeline: Pipeline, spark: SparkSession, compared: Callable[..., Verification]
+) -> None:
+    """Its position in the lake is later than any event's, as the log's tail does not show."""
+    late = ChangePosition.end_of(Lsn.MAX).to_bytes().hex()
+    raised = f"SET balance = 7, _cdc_position = X'{late}' WHERE id = {BUSY + 9}"
+    damage(spark, pipeline, lambda table: [f"UPDATE {table} {raised}"])
+
+    found = compared("dbo.accounts", repairs=True)
+
+    (accounts,) = found.tables
+    assert (accounts.differing, accounts.repaired) == ({"value": 1}, 0), verification_lines(found)
+    reason = accounts.repair_problem or ""
+    assert "1 rows have a later _cdc_position in the lake" in reason
+    assert reason.endswith("Fix: tailrace snapshot dbo.accounts")
+    assert exit_code(found) == 3
+
+
 def what_cannot_be_shown_is_not(pipeline: Pipeline, compared: Callable[..., Verification]) -> None:
     """Values that the lake has from before a mask; rows without a key after an update."""
     pipeline.publisher_options["columns"]["mask"] |= {"dbo.people.name": "somebody"}
     with closing(pipeline.server.connect(pipeline.database)) as connection:
-        connection.execute("UPDATE dbo.clicks SET ms = 0 WHERE page = 'b'")
+        connection.execute("UPDATE dbo.clicks SET ms = 0 WHERE page = 'A'")
 
     found = compared("dbo.people", "dbo.clicks")
 
@@ -394,12 +447,13 @@ def the_log_is_audited(pipeline: Pipeline) -> None:
     assert (found.lake.earlier, found.lake.left_out) == (0, {})
 
 
-def what_fails_in_one_table_is_its_problem(pipeline: Pipeline) -> None:
+def what_fails_in_one_table_is_its_problem(pipeline: Pipeline, spark: SparkSession) -> None:
     """Of the command as a process; the sink has stopped, so no cut has a change that comes now."""
     page = pipeline.folder / "verify.html"
     for file in (pipeline.folder / "lake" / pipeline.database / "dbo" / "clicks").glob("*.parquet"):
         file.unlink()
-    tables = ("dbo.kinds", "dbo.people", "dbo.clicks")
+    spark.sql(f"DELETE FROM delta.`{pipeline.folder}/lake/{pipeline.database}/dbo/accounts`")
+    tables = ("dbo.kinds", "dbo.people", "dbo.clicks", "dbo.accounts")
     arguments = (*tables, "--wait", "5", "--html", str(page), "--json")
     with closing(pipeline.server.connect(pipeline.database)) as connection:
         connection.execute("UPDATE dbo.kinds SET [int] = 5 WHERE id = 1")
@@ -412,9 +466,13 @@ def what_fails_in_one_table_is_its_problem(pipeline: Pipeline) -> None:
             ).values()
         locking.rollback()
     assert answer.status == 4, answer
-    clicks, kinds, people = answer.object["tables"]
+    accounts, clicks, kinds, people = answer.object["tables"]
+    assert "accounts were changed by somebody else: version " in accounts["problem"]
+    assert ": DELETE" in accounts["problem"]
+    assert "take a new snapshot" in accounts["problem"]
     assert (kinds["unsettled"], kinds["problem"]) == (1, None)
     assert set(kinds["differing"].values()) == {0}
     assert "reading lake table" in clicks["problem"]
+    assert clicks["problem"].endswith("damaged or gone, tailrace snapshot dbo.clicks")
     assert "lock" in people["problem"].lower()
     assert "No row differs, but some could not be compared." in page.read_text()

@@ -93,6 +93,19 @@ class DeltaTables:
         """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
         return f"delta.{quote(self._at(path))}"
 
+    def require_own_rows(
+        self, spark: SparkSession, path: str, since: int, log: str, prefix: str
+    ) -> None:
+        """Require that only the sink has changed rows of a table since a version."""
+        known = OwnVersions(self._lake, epochs_scope(log), sink_scope(prefix))
+        spares = partial(self._spares, spark, path)
+        known.builds_on(spark, self._at(path), since, spares=spares)
+
+    def _spares(self, spark: SparkSession, path: str, version: int) -> bool:
+        """Whether a commit changed only columns of a mirror that somebody else has added."""
+        table = self.described(spark, *table_at(path), version)
+        return only_others_differ(table, partial(self.rows, spark, path), version - 1, version)
+
     def _at(self, path: str) -> str:
         return f"{self._lake}/{path}"
 
@@ -136,11 +149,6 @@ class DeltaWriter(DeltaTables):
     def written(self, spark: SparkSession, path: str, since: int) -> int:
         """Return the version with what a batch wrote."""
         return self.builds_on(spark, path, since)
-
-    def _spares(self, spark: SparkSession, path: str, version: int) -> bool:
-        """Whether a commit changed only columns of a mirror that somebody else has added."""
-        table = self.described(spark, *table_at(path), version)
-        return only_others_differ(table, partial(self.rows, spark, path), version - 1, version)
 
     def create(self, spark: SparkSession, table: LakeTable) -> None:
         """Create a table if there is none."""
@@ -225,6 +233,10 @@ class DeltaWriter(DeltaTables):
             return form_of_files(spark, self._at(path))
 
         return self._files.written(spark, writers, ranges, destinations, form_of, append)
+
+    def removal(self, path: str) -> str:
+        """Return what an operator does to remove a table."""
+        return f"move the folder {self._at(path)} away"
 
     def retain(self, spark: SparkSession, path: str, since: int | None) -> None:
         """Update properties for retention and maintenance to the options."""

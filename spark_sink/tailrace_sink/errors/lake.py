@@ -130,16 +130,26 @@ class LakeRowsChanged(TableError):
 class LakeTableUnreadable(TableError):
     """One lake table alone failed in every attempt at a batch, for instance as files are missing.
 
-    A new snapshot replaces the table.
+    A new snapshot replaces the table, unless it does not even show its files.
+
+    Attributes:
+        removal: what removes such a table, as the words of an imperative; None for any other.
     """
 
-    def __init__(self, table: str, attempts: int, reason: str) -> None:
+    def __init__(self, table: str, attempts: int, reason: str, removal: str | None = None) -> None:
         self.table = table
+        self.removal = removal
+        fix = "take a new snapshot of the source table (tailrace snapshot)"
+        if removal is None:
+            fix += ", which replaces what the lake has"
+        else:
+            fix = (
+                f"give the sink the rights that it lacks; or, if files of the table's log are"
+                f" damaged or gone, {removal}, with which its older cuts go, and {fix}"
+            )
         super().__init__(
             f"table {table} of the lake failed in {attempts} attempts at one batch, and no other"
-            f" table did: {reason}. Fix: take a new snapshot of the source table (tailrace"
-            " snapshot), which replaces what the lake has; if its _delta_log is damaged, move the"
-            " table's folder away first"
+            f" table did: {reason}. Fix: {fix}"
         )
 
 

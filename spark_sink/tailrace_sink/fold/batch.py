@@ -27,6 +27,7 @@ from tailrace_sink.errors import (
     TableError,
     TopicRecreated,
 )
+from tailrace_sink.fold.blame import removal_of
 from tailrace_sink.fold.patience import Patience, failed_last
 from tailrace_sink.fold.table_batch import (
     Staged,
@@ -218,7 +219,7 @@ class BatchApplier:
         sources = without(sources, staged.stopped)
         futures = self._submit(sources, plan.point, is_small=is_small)
         wait(futures)
-        unreadable = self._patience.over(plan.following.batch, sources, futures)
+        unreadable = self._patience.over(plan.following.batch, sources, futures, self._removal_of)
         others: list[Future[dict[str, int]]] = []
         for source, future in zip(sources, futures, strict=True):
             error = unreadable.get(source.topic) or future.exception()
@@ -347,6 +348,13 @@ class BatchApplier:
                 session.tune(is_small=is_small and size <= _SMALL_TABLE_BYTES)
                 session.rewrite(rewrites=size <= self._config.rewrite_below_bytes)
                 return self._fold.apply(session.spark, source, cut)
+        finally:
+            self._idle.put(session)
+
+    def _removal_of(self, source: TableBatch) -> str | None:
+        session = self._idle.get()
+        try:
+            return removal_of(session.spark, self._tables, table_path(source.lake_table))
         finally:
             self._idle.put(session)
 

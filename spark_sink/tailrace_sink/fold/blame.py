@@ -1,10 +1,14 @@
-"""Records as the cause of a failed write."""
+"""The cause of a failed write: a record, or damage to the files of the lake table.
+
+Errors of damage are of many classes, of Spark, Parquet, the format and the store. So the table is
+examined instead of the error (ADR 0126).
+"""
 
 from __future__ import annotations
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from tailrace_sink.errors import BadRecord
 from tailrace_sink.ports.table_format import TableWriter
@@ -28,3 +32,25 @@ def to_blame(
     except (PySparkException, Py4JError):
         # Spark fails here too, so the records are not the cause.
         return None
+
+
+def is_readable(spark: SparkSession, tables: TableWriter, path: str) -> bool:
+    """Whether every row of a table can be read; this reads all of them."""
+    try:
+        tables.rows(spark, path).write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JError):
+        return False
+    return True
+
+
+def removal_of(spark: SparkSession, tables: TableWriter, path: str) -> str | None:
+    """Return how to remove a table that cannot even be replaced; None if it can be.
+
+    To replace a table, a format lists the files of its newest version. It reads none of them.
+    """
+    try:
+        if tables.version(spark, path) >= 0:
+            tables.rows(spark, path).inputFiles()
+    except (PySparkException, Py4JError):
+        return tables.removal(path)
+    return None

@@ -20,7 +20,7 @@ from tailrace_sink.errors import (
     UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.apply import TableWork, Values, apply_changes
-from tailrace_sink.fold.blame import may_be_records, to_blame
+from tailrace_sink.fold.blame import is_readable, may_be_records, to_blame
 from tailrace_sink.fold.companions import Companions, followed_companions, start
 from tailrace_sink.fold.empty_tables import delete_all, registered_version
 from tailrace_sink.fold.history_table import History
@@ -37,7 +37,7 @@ from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.ports.writes import NotAsCounted, RowsChanged
-from tailrace_sink.spark.jvm_errors import cause_classes, is_analysis_error, lacks_file
+from tailrace_sink.spark.jvm_errors import is_analysis_error
 from tailrace_sink.tables.lake_table import Kind, LakeTable, table_at, table_path
 from tailrace_sink.tables.origins import own_rows
 from tailrace_sink.tables.schema_record import Change
@@ -240,11 +240,11 @@ class TableFold:
         )
         try:
             self._carry_out(session, source, work, companions.history, cut)
-        except (PySparkException, Py4JError) as error:
-            if not may_replace or not lacks_file(cause_classes(error)):
+        except (PySparkException, Py4JError):
+            if not may_replace or is_readable(session, self._writer, table.path):
                 raise
-            # The changes were counted, so the log has them: the missing file is the lake table's.
-            table = self._tables.replaced(session, versions, "files of it are missing")
+            # The whole table comes, which needs no file that the lake has.
+            table = self._tables.replaced(session, versions, "files of it are missing or damaged")
             work = replace(work, table=table)
             self._carry_out(session, source, work, companions.history, cut)
         self._hook("merged", table.path)

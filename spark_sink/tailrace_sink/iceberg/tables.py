@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,11 +13,20 @@ from pyspark.sql.types import StructType
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import SnapshotExpired
 from tailrace_sink.iceberg.catalog import IcebergCatalog
-from tailrace_sink.iceberg.loaded_table import LoadedTable
+from tailrace_sink.iceberg.foreign_snapshots import foreign_change
+from tailrace_sink.iceberg.loaded_table import LoadedTable, Snapshot
 from tailrace_sink.iceberg.names import MAIN, PLACE_PROPERTY, TableId, require_place
 from tailrace_sink.iceberg.past_columns import Field, as_it_was
+from tailrace_sink.ports.writes import RowsChanged
+from tailrace_sink.rows.same_rows import only_others_differ
 from tailrace_sink.tables.described_table import Described, described_table
-from tailrace_sink.tables.lake_table import Feature, Kind, LakeTable, table_path
+from tailrace_sink.tables.lake_table import (
+    Feature,
+    Kind,
+    LakeTable,
+    table_at,
+    table_path,
+)
 
 _ROWS: Final = "total-records"
 
@@ -79,6 +89,27 @@ class IcebergTables:
     def name(self, path: str) -> str:
         """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
         return self._published_name(path)
+
+    def require_own_rows(
+        self, spark: SparkSession, path: str, since: int, log: str, prefix: str
+    ) -> None:
+        """Require that only the sink has changed rows of the main branch since a snapshot."""
+        self._require_own(spark, path, self.loaded(path), since, log)
+
+    def _require_own(
+        self, spark: SparkSession, path: str, found: LoadedTable | None, since: int, log: str
+    ) -> None:
+        change = foreign_change(found, since, log, partial(self._spares, spark, path))
+        if change is not None:
+            raise RowsChanged(path, change)
+
+    def _spares(self, spark: SparkSession, path: str, snapshot: Snapshot) -> bool:
+        """Whether a snapshot changed only columns of a mirror that somebody else has added."""
+        if snapshot.parent is None:
+            return False
+        table = self.described(spark, *table_at(path))
+        rows = partial(self.rows, spark, path)
+        return only_others_differ(table, rows, snapshot.parent, snapshot.id)
 
     def _published_name(self, path: str) -> str:
         return self._id(path).sql(self._catalog.name)

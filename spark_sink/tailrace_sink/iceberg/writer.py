@@ -28,7 +28,6 @@ from tailrace_sink.iceberg.files.added import AddedFiles
 from tailrace_sink.iceberg.files.found_files import KnownFiles
 from tailrace_sink.iceberg.files.table_files import FILES_BYTES, TableFiles
 from tailrace_sink.iceberg.files.upsert import upsert
-from tailrace_sink.iceberg.foreign_snapshots import foreign_change
 from tailrace_sink.iceberg.loaded_table import Snapshot
 from tailrace_sink.iceberg.names import BRANCH, MAIN, PLACE_PROPERTY, TableId, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
@@ -49,9 +48,7 @@ from tailrace_sink.ports.writes import (
     Once,
     Owner,
     Published,
-    RowsChanged,
 )
-from tailrace_sink.rows.same_rows import only_others_differ
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.column_identity import (
     COLUMNS_PROPERTY,
@@ -168,19 +165,8 @@ class IcebergWriter(IcebergTables):
         found = self.loaded(path)
         head = None if found is None else found.head(MAIN)
         if since is not None:
-            spares = partial(self._spares, spark, path)
-            change = foreign_change(found, since, self._owner.log, spares)
-            if change is not None:
-                raise RowsChanged(path, change)
+            self._require_own(spark, path, found, since, self._owner.log)
         return -1 if head is None else head
-
-    def _spares(self, spark: SparkSession, path: str, snapshot: Snapshot) -> bool:
-        """Whether a snapshot changed only columns of a mirror that somebody else has added."""
-        if snapshot.parent is None:
-            return False
-        table = self.described(spark, *table_at(path))
-        rows = partial(self.rows, spark, path)
-        return only_others_differ(table, rows, snapshot.parent, snapshot.id)
 
     def written(self, spark: SparkSession, path: str, since: int) -> int:
         """Return the staged snapshot; its publication compares what it was staged on."""
@@ -363,6 +349,10 @@ class IcebergWriter(IcebergTables):
             return {of.name: of.type for of in self._columns(found.java.schema())}
 
         return TableFiles(self._catalog.file_classes, found, types, summary, self._known)
+
+    def removal(self, path: str) -> str:
+        """Return what an operator does to remove a table."""
+        return f"drop the table {self._catalog.name}.{self._id(path)} in the catalog"
 
     def retain(self, spark: SparkSession, path: str, since: int | None) -> None:
         """Leave the table's properties as they are."""

@@ -51,6 +51,20 @@ class TableReader(Protocol):
     def name(self, path: str) -> str:
         """Return a table's name in SQL; ``VERSION AS OF`` may follow it in a query."""
 
+    def require_own_rows(
+        self, spark: SparkSession, path: str, since: int, log: str, prefix: str
+    ) -> None:
+        """Require that only the sink has changed rows of a table since a version.
+
+        Args:
+            since: version of the last cut.
+            log: id of the log's table, to which the sink's epochs belong.
+            prefix: of the sink's topics.
+
+        Raises:
+            RowsChanged: somebody else changed rows since that version, or it is gone.
+        """
+
 
 class TableWriter(TableReader, Protocol):
     """The tables of one lake, as the sink with one epoch writes them.
@@ -170,6 +184,9 @@ class TableWriter(TableReader, Protocol):
         Raises:
             NotAsCounted: the messages are not what the ledger counts.
         """
+
+    def removal(self, path: str) -> str:
+        """Return what an operator does to remove a table, as the words of an imperative."""
 
     def retain(self, spark: SparkSession, path: str, since: int | None) -> None:
         """Update properties for retention and maintenance to the options.

@@ -91,18 +91,23 @@ class TailReader:
     _log: LogTable | None = field(default=None, init=False)
     _schemas: SchemaStore | None = field(default=None, init=False)
 
+    def log(self) -> LogTable | None:
+        """Return the lake's log; None if it has none."""
+        if self._log is None:
+            self._log = LogTable.of_lake(self.spark, f"{self.lake}/_tailrace/log")
+        return self._log
+
     def tail(self, state: SinkState, point: Point) -> Tail | None:
         """Return the tail after a commit row up to a point; None if it is empty.
 
         Raises:
             SinkError: the log starts after the commit row, or lacks a schema.
         """
-        if self._log is None:
-            self._log = LogTable.of_lake(self.spark, f"{self.lake}/_tailrace/log")
-        last = None if self._log is None else self._log.last()
-        if self._log is None or last is None or last.state.batch <= state.batch:
+        log = self.log()
+        last = None if log is None else log.last()
+        if log is None or last is None or last.state.batch <= state.batch:
             return None
         if self._schemas is None:
             self._schemas = SchemaStore.of_lake(self.spark, self.lake)
-        plan = plan_tail(self._log, last, self._schemas.schema_by_id, state, point)
-        return None if plan is None else Tail(self.spark, self._log, plan)
+        plan = plan_tail(log, last, self._schemas.schema_by_id, state, point)
+        return None if plan is None else Tail(self.spark, log, plan)

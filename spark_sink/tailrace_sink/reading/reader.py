@@ -7,6 +7,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.errors import LakeRowsChanged
 from tailrace_sink.log.batch_rows import newest_row, rows_of_batch, rows_with
 from tailrace_sink.log.commit_table import CommitTable, newest_commit
 from tailrace_sink.log.dead_letters import dead_letters
@@ -16,6 +17,7 @@ from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.plan.state_json import state_of_row
+from tailrace_sink.ports.writes import RowsChanged
 from tailrace_sink.reading.changes import changes
 from tailrace_sink.reading.cut import Cut
 from tailrace_sink.reading.cut_errors import CutForgotten, CutUnknown, require_first
@@ -24,7 +26,7 @@ from tailrace_sink.reading.cut_tables import CutTables
 from tailrace_sink.reading.kept_cuts import oldest_cut
 from tailrace_sink.reading.log_tail import TailReader
 from tailrace_sink.reading.point import LATEST, Point
-from tailrace_sink.tables.lake_table import literal
+from tailrace_sink.tables.lake_table import companion_paths, literal
 
 
 class LakeReader:
@@ -87,6 +89,47 @@ class LakeReader:
             raise CutUnknown.no_cut(self._lake, point.phrase, None)
         at = CutTables.of(state, None if tail is None else tail.plan)
         return Cut(self._spark, self._lake, self._tables, at, tail)
+
+    def of_tables(self) -> Cut:
+        """Return the newest cut of the lake's tables, without what only the log has.
+
+        Raises:
+            CutUnknown: the lake has no cut yet.
+        """
+        state = self._state_of_tables()
+        return Cut(self._spark, self._lake, self._tables, CutTables.of(state, None))
+
+    def require_own_rows(self, table: TableName) -> None:
+        """Require that only the sink has changed rows of a table since the newest cut.
+
+        The table with its rows and its companions are looked at as the sink's next batch does.
+
+        Raises:
+            LakeRowsChanged: somebody else changed rows since, or one of them is gone.
+            CutUnknown: the lake has no cut yet.
+        """
+        state, log = self._state_of_tables(), self._tails.log()
+        if log is None:
+            raise CutUnknown.no_cut(self._lake, "", None)
+        sink = log.id(), log.prefix
+        home = state.home_of(table.path) or table.path
+        for path in (home, *companion_paths(home)):
+            while (since := state.versions.get(path)) is not None:
+                try:
+                    self._tables.require_own_rows(self._spark, path, since, *sink)
+                    break
+                except RowsChanged as error:
+                    state = self._state_of_tables()
+                    # A sink may have removed a version that its newer cuts do not need.
+                    if state.versions.get(path) == since:
+                        is_shared = home != table.path
+                        raise LakeRowsChanged(path, error.change, is_shared=is_shared) from error
+
+    def _state_of_tables(self) -> SinkState:
+        row = commit_row(self._spark, self._lake, Point())
+        if row is None:
+            raise CutUnknown.no_cut(self._lake, "", None)
+        return state_of_row(row.asDict())
 
 
 def read(spark: SparkSession, lake: str) -> LakeReader:

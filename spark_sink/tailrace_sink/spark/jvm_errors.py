@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -13,6 +14,10 @@ from tailrace_sink.errors import ApplyFailed, ChangesLost, KafkaUnavailable, Sin
 _CAUSES_MAX: Final = 20
 _REASON_CHARACTERS_MAX: Final = 400
 _NOT_TRANSLATED: Final = "Cannot find main error class"
+_PARSED: Final = re.compile(r"\[Source: \(.*")
+"""What Jackson adds of a text that it cannot parse. Entries of Delta's log have values of rows."""
+_DAMAGED: Final = ("DeltaChecksumException", "iceberg.exceptions.NotFoundException")
+_NO_PARQUET: Final = "is not a Parquet file"
 _KAFKA: Final = "org.apache.kafka.common.errors."
 _UNKNOWN_TOPIC: Final = f"{_KAFKA}UnknownTopicOrPartitionException"
 _UNAVAILABLE: Final = frozenset(
@@ -74,6 +79,13 @@ def lacks_file(classes: Iterable[str]) -> bool:
     return any(name.endswith("FileNotFoundException") for name in classes)
 
 
+def shows_damage(classes: Iterable[str], reason: str) -> bool:
+    """Whether the causes of an error show a missing or damaged file, and no lack of the store."""
+    found = list(classes)
+    is_damaged = any(name.endswith(_DAMAGED) for name in found) or _NO_PARQUET in reason
+    return is_damaged or lacks_file(found)
+
+
 def cause_classes(error: PySparkException | Py4JError) -> list[str]:
     """Return the Java classes of an error's causes, outermost first; empty without Java."""
     return [name for name, _ in _causes(_throwable(error))]
@@ -91,7 +103,8 @@ def _causes(throwable: Any) -> list[tuple[str, str]]:
     causes: list[tuple[str, str]] = []
     try:
         while throwable is not None and len(causes) < _CAUSES_MAX:
-            causes.append((str(throwable.getClass().getName()), str(throwable.getMessage())))
+            name, message = str(throwable.getClass().getName()), throwable.getMessage()
+            causes.append((name, name if message is None else str(message)))
             throwable = throwable.getCause()
     except (Py4JError, Py4JNetworkError):
         # The JVM has ended: return the causes found so far.
@@ -100,5 +113,5 @@ def _causes(throwable: Any) -> list[tuple[str, str]]:
 
 
 def _shortened(text: str) -> str:
-    line = " ".join(text.split())
+    line = _PARSED.sub("[Source: ...]", " ".join(text.split()))
     return line if len(line) <= _REASON_CHARACTERS_MAX else f"{line[:_REASON_CHARACTERS_MAX]}..."

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from tailrace_sink.errors import LakeRowsChanged
+from tailrace_sink.reading.reader import read
 from tests.envelopes.source import Source
 from tests.sink.conftest import Lake
 from tests.sink.iceberg.conftest import CatalogServer
@@ -39,6 +41,11 @@ def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
         f"CALL other.system.rewrite_data_files(table => '{shop.space}.log',"
         " options => map('rewrite-all', 'true'))"
     )
+    reader = read(lake.spark, lake.address)
+    for table, words in ((shop.items, "there is no table"), (shop.orders, "delete")):
+        with pytest.raises(LakeRowsChanged, match=f"{words}.*take a new snapshot"):
+            reader.require_own_rows(table.name)
+    reader.require_own_rows(shop.log.name)
 
     shop.change(3)
     assert lake.catch_up() == 1

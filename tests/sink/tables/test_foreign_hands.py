@@ -7,15 +7,19 @@ import re
 import shutil
 import threading
 from collections.abc import Callable
+from itertools import count, zip_longest
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from tailrace_sink.daemon.application import serve
 from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.errors import LakeRowsChanged
+from tailrace_sink.reading.reader import read
 from tests.envelopes.source import Source
-from tests.envelopes.tables import column
+from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
@@ -50,6 +54,14 @@ def updated(spark: SparkSession, at: str) -> None:
     spark.sql(f"UPDATE delta.`{at}` SET v = -1 WHERE id = 2")
 
 
+def inserted(spark: SparkSession, at: str) -> None:
+    spark.sql(f"INSERT INTO delta.`{at}` SELECT * FROM delta.`{at}` WHERE id = 2")
+
+
+def written_by_another_program(_: SparkSession, at: str) -> None:
+    DeltaTable(at).delete("id = 2")
+
+
 def optimized(spark: SparkSession, at: str) -> None:
     spark.sql(f"OPTIMIZE delta.`{at}`")
 
@@ -65,6 +77,8 @@ CHANGE_ROWS: dict[Callable[[SparkSession, str], None], str] = {
     deleted: "DELETE",
     emptied: "DELETE",
     updated: "UPDATE",
+    inserted: "WRITE",
+    written_by_another_program: "DELETE",
 }
 CHANGE_NONE = (optimized, described)
 
@@ -74,7 +88,7 @@ CHANGE_NONE = (optimized, described)
     [pytest.param(True, marks=pytest.mark.guarantee(19)), False],
     ids=["running", "restarted"],
 )
-@pytest.mark.slow("eight tables of a lake, which come back with snapshots")
+@pytest.mark.slow("ten tables of a lake, which come back with snapshots")
 def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
     source: Source, lake: Lake, spark: SparkSession, runs: bool
 ):
@@ -101,6 +115,9 @@ def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
     carried()
     for hand, table in zip(hands, tables, strict=True):
         hand(lake.spark, lake.location(table.name.table))
+    if not runs:
+        forget_tables(spark)
+    readers_name_them(lake, found, tables)
     for table in tables:
         source.commit(lambda t, of=table: t.update(of, (1,), v=10))
     source.publish()
@@ -126,6 +143,43 @@ def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
     lake.catch_up()
     assert lake.commits()[-1]["stopped"] == "{}"
     assert lake.cut() == source.cut()
+
+
+def readers_name_them(
+    lake: Lake, found: dict[Callable[[SparkSession, str], None], str], tables: list[SourceTable]
+) -> None:
+    """A reader looks at the tables as the next batch does, whose version it is given."""
+    reader = read(lake.spark, lake.address)
+    for words, table in zip_longest(found.values(), tables):
+        if words is None:
+            reader.require_own_rows(table.name)
+            continue
+        with pytest.raises(LakeRowsChanged, match=f"({words}).*take a new snapshot"):
+            reader.require_own_rows(table.name)
+
+
+@pytest.mark.slow("a sink ends at each step of a batch")
+def test_a_batch_in_progress_is_the_sinks_own(source: Source, lake: Lake, spark: SparkSession):
+    lake.options["kinds"] = {r"dbo\.t": ["mirror", "changelog", "history"]}
+    table, lines = source.table("t", *COLUMNS), source.table("lines", column(1, "v", "int"))
+    source.commit(*(lambda t, n=n: t.insert(table, id=n, v=n) for n in range(4)))
+    source.publish()
+    lake.catch_up()
+    for number in count():
+        source.commit(
+            lambda t, n=number: t.insert(lines, v=n),
+            lambda t, n=number: t.update(table, (1,), v=100 + n),
+            lambda t, n=number: t.insert(table, id=10 + n, v=n),
+        )
+        source.publish()
+        lake.break_off(number)
+        forget_tables(spark)
+        reader = read(lake.spark, lake.address)
+        for one in (table, lines):
+            reader.require_own_rows(one.name)
+        if lake.commits()[-1]["through_lsn"] == source.through:
+            break
+    assert number > 4
 
 
 def forget_tables(spark: SparkSession) -> None:

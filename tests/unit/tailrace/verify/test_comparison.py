@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tailrace.reading.change_rows import NotThere
-from tailrace.verify import compare, ranges
+from tailrace.verify import compare, lake_cuts, ranges
 from tailrace.verify.canonical_text import CanonicalColumn
 from tailrace.verify.compare import Comparison, Limits
 from tailrace.verify.lake_rows import Difference, Differences
@@ -26,6 +26,7 @@ from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import Key, TableShape
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.reading.cut_tables import CutTables
 
 KEYS = range(12)
 RANGE_ROWS = 3
@@ -178,6 +179,7 @@ class Cuts:
     def __init__(self, world: World) -> None:
         self.world = world
         self.closed_lsn = ""
+        self.at = CutTables(1, "", None, {}, {}, {})
 
     def as_of(self) -> Cuts:
         found = Cuts(self.world)
@@ -186,6 +188,12 @@ class Cuts:
 
     def read(self, _: TableName) -> Cuts:
         return self
+
+    def of_tables(self) -> Cuts:
+        return self
+
+    def require_own_rows(self, _: TableName) -> None:
+        """Nobody else changes them."""
 
     def rows(self, keys: KeyRange = ranges.EVERYTHING) -> dict[int, int]:
         at = number(self.closed_lsn)
@@ -228,9 +236,9 @@ def compared(
                 return found
         return None
 
-    patch.setattr(compare, "read", lambda *_: Cuts(world))
-    patch.setattr(compare, "reading_options", lambda _: {})
-    patch.setattr(compare, "newest_logged", world.newest)
+    patch.setattr(lake_cuts, "read", lambda *_: Cuts(world))
+    patch.setattr(lake_cuts, "reading_options", lambda _: {})
+    patch.setattr(lake_cuts, "newest_logged", world.newest)
     patch.setattr(compare, "has_ranges", lambda _: has_ranges)
     patch.setattr(compare, "checksums", lambda _, cut, parts: cut.checksums(parts))
     patch.setattr(compare, "differences", differences)
@@ -238,6 +246,7 @@ def compared(
     patch.setattr(compare, "texts_of", texts_of)
     patch.setattr(compare, "changed_keys", changed_keys)
     patch.setattr(compare, "wait_for", wait_for)
+    patch.setattr(lake_cuts, "wait_for", wait_for)
     lake: Any = type("Lake", (), {"lake": "", "log_path": ""})
     source: Any = Source(world)
     session: Any = None
@@ -332,9 +341,9 @@ class StandingStill(Source):
 
 
 def comparison_of(patch: pytest.MonkeyPatch, cut: str | None) -> Comparison:
-    patch.setattr(compare, "read", lambda *_: Cuts(World(random.Random(1))))
-    patch.setattr(compare, "reading_options", lambda _: {})
-    patch.setattr(compare, "newest_logged", lambda *_: cut)
+    patch.setattr(lake_cuts, "read", lambda *_: Cuts(World(random.Random(1))))
+    patch.setattr(lake_cuts, "reading_options", lambda _: {})
+    patch.setattr(lake_cuts, "newest_logged", lambda *_: cut)
     patch.setattr(compare, "has_ranges", lambda _: False)
     lake: Any = type("Lake", (), {"lake": "/lake", "log_path": ""})
     source: Any = StandingStill(World(random.Random(1)))

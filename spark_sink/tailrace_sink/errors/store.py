@@ -66,7 +66,7 @@ class DiskUnwritable(StoreUnusable):
         super().__init__(
             lake,
             f"its disk takes no file ({reason})",
-            "free some space, raise the quota or mount it for writing; then the sink goes on",
+            "free some space, raise the quota or mount it for writing; then the sink continues",
         )
 
 

@@ -170,7 +170,7 @@ class LakeTables:
             table, versions, stays_plain=stays_plain, mode=mode, batch=self._batch
         )
         for name in (of.name for of in followed.columns if of.name.lower() in self._reserved):
-            problem = f"{self._config.format} reserves its name, so no table there can have it"
+            problem = f"{self._config.format} reserves this name for columns of its own"
             raise UnsupportedSchemaChange(str(table.table), name, problem, _WITHOUT_IT)
         if mode != (table.mode or SchemaMode.EVOLVE):
             changes.append(set_properties({MODE_PROPERTY: str(mode)}))

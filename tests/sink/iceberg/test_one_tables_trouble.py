@@ -111,5 +111,5 @@ def test_a_table_that_the_catalog_forbids_stops_alone_as_does_one_with_a_reserve
     reasons = carried(shop)
     assert set(reasons) == {shop.items.topic, odd.topic}
     assert "its rights on this table" in reasons[shop.items.topic]
-    assert "column _pos: iceberg reserves its name" in reasons[odd.topic]
+    assert "column _pos: iceberg reserves this name" in reasons[odd.topic]
     assert len(shop.bare("orders")) == 2

@@ -26,6 +26,7 @@ from tailrace.verify.table_result import TableResult
 from tailrace.verify.table_shape import Key, TableShape
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.cut_tables import CutTables
 
 KEYS = range(12)
@@ -179,7 +180,7 @@ class Cuts:
     def __init__(self, world: World) -> None:
         self.world = world
         self.closed_lsn = ""
-        self.at = CutTables(1, "", None, {}, {}, {})
+        self.at = CutTables(1, SinkState(), "", None, {}, {}, {})
 
     def as_of(self) -> Cuts:
         found = Cuts(self.world)

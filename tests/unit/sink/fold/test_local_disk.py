@@ -65,7 +65,7 @@ def test_no_table_is_blamed_for_a_full_disk(disk: Path):
     failed: Future[dict[str, int]] = Future()
     failed.set_exception(ERROR)
     with pytest.raises(DiskUnwritable):
-        Patience(1, str(disk)).over(1, [], [failed])
+        Patience(1, str(disk)).over(1, [], [failed], lambda _: None)
 
 
 def test_an_object_store_and_a_lake_that_is_not_there_yet_are_not_asked(tmp_path: Path):

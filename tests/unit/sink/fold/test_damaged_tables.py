@@ -22,7 +22,7 @@ def stopped(
     attempts: int, failures: Sequence[str], classes: Mapping[str, Sequence[str]] | None = None
 ) -> list[set[str]]:
     """The tables that stop in each attempt at one batch, by those that fail in it."""
-    patience, found = Patience(attempts), []
+    patience, found = Patience(attempts, "s3a://lake"), []
     sources: list[Any] = [SimpleNamespace(topic=t, table=f"shop.dbo.{t}") for t in ALL]
     for failing in failures:
         futures: list[Future[dict[str, int]]] = []
@@ -72,7 +72,7 @@ def test_the_reason_says_what_brings_the_table_back(removal: str | None, words: 
     future: Future[dict[str, int]] = Future()
     future.set_exception(ApplyFailed("a", "it is damaged"))
     source: Any = SimpleNamespace(topic="a", table="shop.dbo.a")
-    (error,) = Patience(1).over(1, [source], [future], lambda _: removal).values()
+    (error,) = Patience(1, "s3a://lake").over(1, [source], [future], lambda _: removal).values()
     assert "failed in 1 attempts at one batch" in str(error)
     assert words in str(error)
     assert "take a new snapshot of the source table" in str(error)

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.errors import BadRecord
+from tailrace_sink.errors import BadRecord, SinkError
 from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.spark.jvm_errors import is_analysis_error
@@ -53,4 +53,6 @@ def removal_of(spark: SparkSession, tables: TableWriter, path: str) -> str | Non
             tables.rows(spark, path).inputFiles()
     except (PySparkException, Py4JError):
         return tables.removal(path)
+    except SinkError:
+        return None  # The catalog did not show it, so nothing is known of its files.
     return None

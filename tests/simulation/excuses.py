@@ -23,6 +23,7 @@ from tailrace_publisher.errors import (
     TableFailed,
     ValuesHidden,
 )
+from tailrace_publisher.options.source import ApplicationIntent
 from tailrace_schemas.records.shards import Shard
 from tests.simulation.judge.lines import captured, holds
 from tests.simulation.sqlserver.rows import Instance
@@ -113,6 +114,18 @@ class Excuses:
         entries = {entry.start_lsn for entry in group.database.mapping}
         positions = {shard.position for shard in self.sim.published.shards.values()}
         return group.fork_point in positions - entries
+
+    def looks_behind(self) -> bool:
+        """Whether a lost primary had what was published, and the new one is not there yet.
+
+        Its readable secondary then looks like one that lags, and is waited for: the text of
+        ``ReplicaBehind`` names both causes.
+        """
+        furthest = max((s.position for s in self.sim.published.shards.values()), default=b"")
+        is_before = self.sim.group.captured() < furthest
+        intent = self.sim.config.source.application_intent
+        is_secondary = intent is ApplicationIntent.READ_ONLY
+        return is_secondary and is_before and self._is_line_left()
 
     def _is_line_left(self) -> bool:
         """Whether something of what was published is not in the database's log any more."""

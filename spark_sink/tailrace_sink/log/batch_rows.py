@@ -34,14 +34,14 @@ def rows_with(spark: SparkSession, path: str, column: str, value: int | str) -> 
     Args:
         path: of a Delta table with statistics of that column.
     """
-    snapshot = current_snapshot(spark, path)
-    files = listed_files(spark, path, snapshot)
-    if files is None:
-        rows = spark.read.format("delta").load(path)
-    else:
-        classes, _ = log_of(spark, path)
-        found = [file for file in files if _may_have(file, column, value)]
-        rows = frame_of(spark, path, (snapshot, classes.python.toSeq(found)))
+    rows = spark.read.format("delta").load(path)
+    if has_delta_log(spark):
+        snapshot = current_snapshot(spark, path)
+        files = listed_files(spark, path, snapshot)
+        if files is not None:
+            chosen = [file for file in files if _may_have(file, column, value)]
+            seq = log_of(spark, path)[0].python.toSeq(chosen)
+            rows = frame_of(spark, path, (snapshot, seq))
     return rows.where(f"{column} = {literal(value) if isinstance(value, str) else value}")
 
 

@@ -30,7 +30,7 @@ from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.plan.sink_state import CutPoint, SinkState
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.rows.writer_schema import WriterSchema, writer_schema
-from tailrace_sink.tables.lake_table import Kind, companion_paths, table_path
+from tailrace_sink.tables.lake_table import Kind, companion_paths, source_path, table_path
 
 if TYPE_CHECKING:
     from tailrace_sink.rows.bad_records import Screen
@@ -123,10 +123,11 @@ class Staged:
     versions: dict[str, int]
     stopped: dict[str, SinkError]
 
-    def leave_out(self, home: str) -> None:
-        """Publish nothing of a lake table and its companions."""
-        for path in (home, *companion_paths(home)):
-            self.versions.pop(path, None)
+    def leave_out(self, path: str) -> None:
+        """Publish nothing of a lake table and its companions; the path may be of any of them."""
+        home = source_path(path)
+        for own in (home, *companion_paths(home)):
+            self.versions.pop(own, None)
 
     def stop(self, topics: Iterable[str], error: LakeRowsChanged) -> None:
         """Stop all sources of a lake table."""

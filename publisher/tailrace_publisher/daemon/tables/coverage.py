@@ -14,6 +14,7 @@ from typing import Final
 from tailrace_publisher.change.instance import CaptureInstance
 from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED, TableState
+from tailrace_publisher.errors import PositionExpired
 from tailrace_publisher.source.catalog.added_columns import CAPTURES_ALL, Uncaptured
 from tailrace_publisher.source.catalog.next_instance import lacks_change
 from tailrace_publisher.source.catalog.table_instances import TableInstances, choose_instance
@@ -155,6 +156,7 @@ def still_covered(
 
     Raises:
         PositionExpired: no instance holds the next changes; the one that held them was disabled.
+            Or one that is left has the rest of a transaction in another order.
     """
     known = record.covers_from
     if known is None:
@@ -165,6 +167,8 @@ def still_covered(
     check_position_held(published, known, covers, gone, may_start=may_start)
     if not covers:
         return record
+    if published < reached and not may_start:
+        _check_order_kept(table, record, covers, published, reached)
     if may_start:
         known = min(covers.values())
     patch = record.patch
@@ -172,6 +176,33 @@ def still_covered(
     if is_first_left and patch is not None and published < patch.after:
         patch = None  # the instance with its columns is gone: the hand-over does not come
     return replace(record, covers_from=known, instances=_oldest_first(covers), patch=patch)
+
+
+def _check_order_kept(
+    table: PublishedTable,
+    record: TableRecord,
+    covers: Mapping[str, Lsn],
+    published: Lsn,
+    reached: Lsn,
+) -> None:
+    """Check that the rest of a transaction is read in the order of the part that is published.
+
+    An instance from before an update of the server has no command ids, its successor has them. If
+    the successor is disabled, the same rows come in another order: some would be skipped. Without
+    command ids everywhere there is no other order, but a record does not say which ones had them.
+
+    Raises:
+        PositionExpired: the part may be from an instance that is gone.
+    """
+    reading = choose_instance(table.instances, covers, reached)
+    if reading is None or reading.ordered_by_command_id or reading.by_function:
+        return
+    names = record.instances
+    newer = names[names.index(reading.name) + 1 :] if reading.name in names else ()
+    gone = [name for name in newer if name not in covers]
+    if gone:
+        needed, whole = published.increment(), reached.increment()
+        raise PositionExpired(reading.name, needed, whole, disabled=gone)
 
 
 def fresh_record(record: TableRecord, covers: Mapping[str, Lsn]) -> TableRecord:

@@ -191,3 +191,32 @@ def test_rows_up_to_where_a_newer_instance_begins_are_read_from_the_older_one():
     chosen = [reading_of(found, at(number)) for number in (20, 50, 51)]
     assert [reading.instance.name for reading in chosen if reading] == ["a", "a", "b"]
     assert reading_of(table(instance("a", 10)), at(20)) is None
+
+
+@pytest.mark.parametrize(
+    ("orders_by_id", "published", "names"),
+    [
+        (True, at(59), ("a", "b")),  # both have command ids
+        (False, at(60), ("a", "b")),  # the transaction is published whole
+        (False, at(59), ("b", "a")),  # the one that is gone is the older: it was not read there
+    ],
+)
+def test_the_order_amid_a_transaction_is_kept(
+    *, orders_by_id: bool, published: Lsn, names: tuple[str, str]
+):
+    left = table(replace(instance("a", 10), ordered_by_command_id=orders_by_id))
+    record = replace(FOLLOWED, instances=names)
+    assert still_covered(left, record, {"a": at(10)}, published, at(60)).instances == ("a",)
+
+
+def test_an_instance_without_command_ids_does_not_go_on_amid_a_transaction_of_another():
+    left = table(replace(instance("a", 10), ordered_by_command_id=False))
+    with pytest.raises(PositionExpired, match="b was disabled") as caught:
+        still_covered(left, FOLLOWED, {"a": at(10)}, at(59), at(60))
+    assert caught.value.disabled == ("b",)
+
+
+def test_query_functions_have_one_order_for_all_instances():
+    older = replace(instance("a", 10), ordered_by_command_id=False, by_function=True)
+    left = table(older)
+    assert still_covered(left, FOLLOWED, {"a": at(10)}, at(59), at(60)).instances == ("a",)

@@ -158,6 +158,8 @@ class Session:
         if is_idle:
             # A signal may have ended the pause just now, before anything was read.
             is_all = has_read and not (more or parts.pause.is_on)
+            # A commit may stand where a time mark does: captured, and not read yet.
+            is_all = is_all and not parts.stream.may_lack_commits
             parts.committer.heartbeat(known_ms if is_all else None)
         return more
 

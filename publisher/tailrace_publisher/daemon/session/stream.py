@@ -48,6 +48,11 @@ class Stream:
         self._window_size = WindowSize(runtime.config.window_transactions)
         self._planning_s = 0.0
 
+    @property
+    def may_lack_commits(self) -> bool:
+        """Whether the last poll left out entries, though their commits may be captured."""
+        return self._source.commits.is_cut
+
     def poll(self) -> bool:
         """Publish the next window.
 

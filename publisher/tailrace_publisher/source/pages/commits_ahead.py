@@ -41,6 +41,9 @@ class CommitsAhead:
         connection: for positions and metadata.
         executor: has exactly one thread.
         connect_blocks: opens a block reader, or returns None.
+
+    Attributes:
+        is_cut: whether the last answer lacks entries, so that commits may be captured behind it.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class CommitsAhead:
         self._is_open = False
         self._sent = 0
         self._known: _Read | None = None
+        self.is_cut = False
 
     @property
     def queries(self) -> int:
@@ -73,13 +77,16 @@ class CommitsAhead:
         Raises:
             SourceError: the server did not answer.
         """
+        self.is_cut = False
         commits, limit = self._take(first, limit, zone)
         marks = [Lsn.from_bytes(commits.lsns[i]) for i in commits.marks_after(self._marks.proven)]
         last = Lsn.from_bytes(commits.lsns[-1]) if marks else Lsn.ZERO
         # What was captured below a proven mark is in each answer from now on, not in this one.
         if any(self._marks.prove(mark, last) for mark in reversed(marks)):
             commits = commits_from(self._connection, first, limit, zone)
+            self.is_cut = False
         unproven = commits.marks_after(self._marks.proven)
+        self.is_cut |= bool(unproven)
         return commits[: unproven[0]] if unproven else commits, limit
 
     def _take(self, first: Lsn, limit: int, zone: str | None) -> tuple[Commits, int]:
@@ -89,7 +96,9 @@ class CommitsAhead:
         limit = min(limit, len(known.commits))
         commits = known.commits[:limit]
         if known.is_elsewhere:
-            commits = commits.up_to(complete_lsn(self._connection) or Lsn.ZERO)
+            seen = commits.up_to(complete_lsn(self._connection) or Lsn.ZERO)
+            self.is_cut = len(seen) < len(commits)
+            commits = seen
         return commits, limit
 
     @contextmanager

@@ -189,7 +189,9 @@ def test_of_what_another_connection_read_that_counts_which_the_plans_sees_too(
     assert ([commit.commit_lsn.block for commit in found], most) == expected
     assert book.asked == []
     assert commits.queries == 1
+    assert commits.is_cut == (len(expected[0]) < 3), "what is left out may have been committed"
     assert len(commits.take(at(2), 9, None)[0]) == max(0, len(seen) - 1), "it is given once"
+    assert not commits.is_cut
 
 
 def test_a_connection_for_blocks_that_failed_is_made_anew(executor: Executor):

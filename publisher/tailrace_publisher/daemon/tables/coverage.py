@@ -187,9 +187,9 @@ def _check_order_kept(
 ) -> None:
     """Check that the rest of a transaction is read in the order of the part that is published.
 
-    An instance from before an update of the server has no command ids, its successor has them. If
-    the successor is disabled, the same rows come in another order: some would be skipped. Without
-    command ids everywhere there is no other order, but a record does not say which ones had them.
+    An instance from before an update of the server lacks command ids, unlike its successor. If the
+    successor is disabled, the same rows come in another order, and some would be skipped. If no
+    instance has command ids, there is no other order, but a record does not say so.
 
     Raises:
         PositionExpired: the part may be from an instance that is gone.

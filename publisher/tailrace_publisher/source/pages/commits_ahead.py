@@ -43,7 +43,7 @@ class CommitsAhead:
         connect_blocks: opens a block reader, or returns None.
 
     Attributes:
-        is_cut: whether the last answer lacks entries, so that commits may be captured behind it.
+        is_cut: whether the last answer lacks entries; commits after its end may be captured then.
     """
 
     def __init__(

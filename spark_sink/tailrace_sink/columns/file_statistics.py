@@ -103,13 +103,11 @@ def _number(value: float, is_greatest: bool) -> str | None:
     return json.dumps(value or (0.0 if is_greatest else -0.0))
 
 
-def _text(value: str, is_greatest: bool) -> str | None:
+def _text(value: str, is_greatest: bool) -> str:
     cut = value[:_TEXT_MAX]
     if is_greatest and len(value) > _TEXT_MAX:
-        cut = cut.rstrip(_LAST) if cut.endswith(_LAST) else cut
-        if len(cut) < _TEXT_MAX:
-            return None
-        cut += _LAST
+        # No character is greater than the last one, so such a text is written whole.
+        cut = value if cut.endswith(_LAST) else cut + _LAST
     # A pair of escapes for one character is read as a smaller one by Arrow's JSON reader in Rust.
     return json.dumps(cut, ensure_ascii=False)
 

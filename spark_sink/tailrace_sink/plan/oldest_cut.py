@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 DAY_MS: Final = 86_400_000
@@ -35,10 +35,11 @@ class OldestCut:
         commit_ms: source commit time of its LSN, milliseconds UTC.
         committed_ms: when its commit row was written.
         has_forgotten: whether any earlier cut was forgotten.
-        chosen_ms: when it was last chosen.
+        chosen_ms: the moment that it was chosen for, which is a day ago or longer.
         days, cuts: the options that were in force.
         tended: path below the lake to the last removal of old files.
         is_late: whether an earlier cut at the same LSN was forgotten.
+        seen_ms: what the clock said a day ago or less; it counts once it said more a day later.
     """
 
     batch: int = 0
@@ -51,6 +52,26 @@ class OldestCut:
     cuts: int = 0
     tended: dict[str, Tended] = field(default_factory=dict)
     is_late: bool = False
+    seen_ms: int = 0
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the clock says another day than at the last look, or went back."""
+        return not 0 <= now_ms - (self.seen_ms or self.chosen_ms) < DAY_MS
+
+    def look(self, now_ms: int) -> OldestCut:
+        """Return the cut with the moment to choose for, and with what the clock says.
+
+        A clock that jumps ahead would forget all cuts but one. So it counts only once it has gone
+        on from there for a day; until then cuts are kept as at the look before.
+        """
+        if not self.chosen_ms:
+            return replace(self, chosen_ms=now_ms, seen_ms=now_ms)
+        seen_ms = self.seen_ms or self.chosen_ms
+        if now_ms < seen_ms:  # it went back: what it said before does not count
+            return replace(self, chosen_ms=min(self.chosen_ms, now_ms), seen_ms=now_ms)
+        if now_ms - seen_ms >= DAY_MS:
+            return replace(self, chosen_ms=seen_ms, seen_ms=now_ms)
+        return self
 
     def to_json(self) -> str:
         """Convert to the text of the file."""
@@ -70,13 +91,19 @@ def oldest_kept(rows: Iterable[tuple[int, int]], days: float, cuts: int, now_ms:
     A point in the promised days is read from the newest cut before it. So the newest of the cuts
     that are too old is kept, too.
 
+    A cut whose time is in the future, or before that of an earlier cut, is not chosen: the clock
+    was wrong then.
+
     Args:
         rows: batch of each cut, with the time of its commit in milliseconds.
         days, cuts: bounds of what is kept.
     """
-    newest_first = sorted(rows, reverse=True)[:cuts]
+    kept = sorted(rows)[-cuts:]
     since = now_ms - round(days * DAY_MS)
-    for batch, committed_ms in newest_first:
-        if committed_ms <= since:
-            return batch
-    return newest_first[-1][0] if newest_first else 0
+    oldest, latest_ms = kept[0][0] if kept else 0, 0
+    for batch, committed_ms in kept:
+        if latest_ms <= committed_ms <= now_ms:
+            latest_ms = committed_ms
+            if committed_ms <= since:
+                oldest = batch
+    return oldest

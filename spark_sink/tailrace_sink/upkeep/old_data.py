@@ -63,7 +63,7 @@ class OldData:
         """Whether the oldest kept cut was chosen a day ago or earlier, or by other options."""
         known, days = self._known(), self._config.retention.days
         is_other = (known.days, known.cuts) != (days, self._config.kept_cuts)
-        return is_other or now_ms - known.chosen_ms >= DAY_MS
+        return is_other or known.is_due(now_ms)
 
     def forget(self, state: SinkState, slices: LogSlices, now_ms: int) -> None:
         """Choose the oldest kept cut; delete earlier commit rows and days of the log.
@@ -74,12 +74,13 @@ class OldData:
         """
         rows = self._commits.times()
         days, cuts = self._config.retention.days, self._config.kept_cuts
+        known = self._known().look(now_ms)
+        now_ms = known.chosen_ms
         batch = oldest_kept(rows, days, cuts, now_ms)
         oldest = self._commits.state_of(batch)
         if oldest is None:
             return
         is_older, committed_ms = any(of < batch for of, _ in rows), dict(rows)[batch]
-        known = self._known()
         found = replace(
             known,
             batch=batch,
@@ -87,7 +88,6 @@ class OldData:
             commit_ms=oldest.closed_commit_ms,
             committed_ms=committed_ms,
             has_forgotten=known.has_forgotten or is_older,
-            chosen_ms=now_ms,
             days=days,
             cuts=cuts,
             is_late=self._is_late(known, oldest),

@@ -18,6 +18,7 @@ from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended
 from tests.least_options import LEAST_OF_SINK
 
 DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
 
 
 @given(
@@ -37,6 +38,31 @@ def test_every_point_of_the_promised_days_has_its_cut(times: list[int], cuts: in
         assert kept[0][1] <= start + 1, "a point of the first promised moment has a base"
     if len(kept) > 1:
         assert kept[1][1] > start - 1, "no more is kept than one base"
+
+
+@given(
+    st.lists(st.integers(HOUR_MS, 9 * HOUR_MS), min_size=100, max_size=160),
+    st.integers(20, 99),
+    st.integers(1, 2),
+    st.sampled_from([-1000, -30, -1, 1, 3, 30, 1000]),
+)
+def test_a_clock_that_is_wrong_for_less_than_a_day_forgets_nothing(
+    pauses: list[int], begin: int, length: int, jump_days: int
+):
+    """Each pause is followed by a cut and a look; some of them meet a clock that has jumped."""
+    kept, rows, real = OldestCut(), dict[int, tuple[int, int]](), 2000 * DAY_MS
+    for batch, pause in enumerate(pauses, start=1):
+        real += pause
+        is_wrong = begin <= batch < begin + length
+        now = real + jump_days * DAY_MS * is_wrong
+        rows[batch] = real, now
+        kept = kept.look(now) if kept.is_due(now) else kept
+        seen = [(number, committed) for number, (_, committed) in rows.items()]
+        oldest = oldest_kept(seen, 7.0, 20_000, kept.chosen_ms)
+        rows = {number: times for number, times in rows.items() if number >= oldest}
+        assert oldest == 1 or rows[oldest][0] <= real - 7 * DAY_MS, "a promised cut is gone"
+    too_old = [at for at, _ in rows.values() if at <= real - 12 * DAY_MS]
+    assert len(too_old) <= 1, "they go some days later at most"
 
 
 def test_without_cuts_nothing_is_kept_and_the_newest_stays():

@@ -134,6 +134,10 @@ class Excuses:
             return False
         return not holds(captured(group.log.records), self.sim.published.positions)
 
+    def _has_checkpoint(self, shard: Shard) -> bool:
+        partition = self.sim.broker.topics["sim.offsets"].partitions[shard.number]
+        return any(entry.offset not in partition.compacted for entry in partition.committed())
+
     def is_due(self, error: PublisherError, shard: Shard) -> bool:
         """Whether an operator must see to an error, so that it may end a publisher."""
         sim = self.sim
@@ -145,6 +149,8 @@ class Excuses:
             return True
         if isinstance(error, ReplicaBehind):
             return bool(sim.not_redoing or sim.not_hardening)
+        if self.has_lost_end and error.may_heal and not self._has_checkpoint(shard):
+            return True  # it looks like a first start, at which the source's errors are final
         tables = sim.group.database.tables.values()
         names = {t.name for t in tables if not t.is_dropped and shard.has(f"sim.shop.dbo.{t.name}")}
         cause = error.cause if isinstance(error, TableFailed) else error

@@ -46,7 +46,9 @@ from tests.simulation.sqlserver.group import Group
 from tests.simulation.sqlserver.rows import Table
 from tests.simulation.world import Finding, Killed, World
 
-_ENDS_MAX: Final = 12
+_ENDS_MAX: Final = 20
+"""Some for each time that the only table is disabled, and some for each replica that lags."""
+_ENDS_BEFORE_REPLICAS: Final = 6
 
 
 @dataclass(slots=True)
@@ -175,7 +177,7 @@ class Simulation:
         self.source.features.has_unmask = True
         self.division.finish()
         self.source.features.refused.clear()
-        if len(self.ends) > _ENDS_MAX // 2:  # until the replica that is read has what was mended
+        if len(self.ends) > _ENDS_BEFORE_REPLICAS:  # until the replica that is read has what was mended
             self.not_hardening.clear()
             self.not_redoing.clear()
         database = self.group.database

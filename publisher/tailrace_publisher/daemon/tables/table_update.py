@@ -161,11 +161,17 @@ class TableUpdate:
         before, names = self._state.of(table.name).instances, known.instances
         recreated = table.recreated_instances()
         former = [name for name in before or names[:-1] if name not in recreated]
-        if not names or names[-1] in former or self._config.tables.patch is PatchedTables.NONE:
+        if not names or self._config.tables.patch is PatchedTables.NONE:
             return known
         newer = next(i for i in table.instances if i.name == names[-1])
         begins = table.recognised[newer.name]
         start = max(begins, self._state.published_lsn)
+        if known.patch is not None and start < known.patch.after:
+            # Watermarks never fall on one line of recovery: the hand-over was on one that is lost.
+            known = replace(known, patch=replace(known.patch, after=start))
+            former = [name for name in former if name != newer.name]
+        if newer.name in former:
+            return known
         columns = columns_before(former, table.instances, registered)
         published = {column.column_id for column in self._columns_of(newer)}
         newer = replace(newer, columns=tuple(c for c in newer.columns if c.column_id in published))

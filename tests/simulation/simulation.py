@@ -177,7 +177,7 @@ class Simulation:
         self.source.features.has_unmask = True
         self.division.finish()
         self.source.features.refused.clear()
-        if len(self.ends) > _ENDS_BEFORE_REPLICAS:  # until the replica that is read has what was mended
+        if len(self.ends) > _ENDS_BEFORE_REPLICAS:  # until the replica has what was mended
             self.not_hardening.clear()
             self.not_redoing.clear()
         database = self.group.database

@@ -144,8 +144,8 @@ class LakeTableUnreadable(TableError):
             fix += ", which replaces what the lake has"
         else:
             fix = (
-                f"give the sink the rights that it lacks; or, if files of the table's log are"
-                f" damaged or gone, {removal}, with which its older cuts go, and {fix}"
+                f"give the sink the rights that it lacks; or, if files are damaged or gone,"
+                f" {removal}, with which the older cuts of what is in it go, and {fix}"
             )
         super().__init__(
             f"table {table} of the lake failed in {attempts} attempts at one batch, and no other"

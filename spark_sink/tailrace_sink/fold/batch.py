@@ -49,7 +49,13 @@ from tailrace_sink.plan.sink_state import BatchPlan, CutPoint, SinkState
 from tailrace_sink.ports.one_table import of_one_table
 from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.spark.session import TunedSession
-from tailrace_sink.tables.lake_table import companion_paths, source_path, table_at, table_path
+from tailrace_sink.tables.lake_table import (
+    companion_paths,
+    lake_paths,
+    source_path,
+    table_at,
+    table_path,
+)
 from tailrace_sink.tables.schema_record import Change
 from tailrace_sink.watch.task_rows import describe_queries
 
@@ -354,7 +360,7 @@ class BatchApplier:
     def _removal_of(self, source: TableBatch) -> str | None:
         session = self._idle.get()
         try:
-            return removal_of(session.spark, self._tables, table_path(source.lake_table))
+            return removal_of(session.spark, self._tables, lake_paths(source.lake_table))
         finally:
             self._idle.put(session)
 

@@ -6,6 +6,8 @@ examined instead of the error (ADR 0126).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -43,16 +45,24 @@ def is_readable(spark: SparkSession, tables: TableWriter, path: str) -> bool:
     return True
 
 
-def removal_of(spark: SparkSession, tables: TableWriter, path: str) -> str | None:
-    """Return how to remove a table that cannot even be replaced; None if it can be.
+def removal_of(spark: SparkSession, tables: TableWriter, paths: Sequence[str]) -> str | None:
+    """Return how to remove a table that cannot even be replaced; None if each can be.
 
-    To replace a table, a format lists the files of its newest version. It reads none of them.
+    To replace a table, a format lists the files of its newest version. It reads none of them. A
+    companion is never replaced: no snapshot has the past that it holds.
+
+    Args:
+        paths: of a table and its companions, below the lake.
     """
-    try:
-        if tables.version(spark, path) >= 0:
+    for path in paths:
+        try:
+            if tables.version(spark, path) < 0:
+                continue
             tables.rows(spark, path).inputFiles()
-    except (PySparkException, Py4JError):
-        return tables.removal(path)
-    except SinkError:
-        return None  # The catalog did not show it, so nothing is known of its files.
+        except (PySparkException, Py4JError):
+            return tables.removal(path)
+        except SinkError:
+            return None  # The catalog did not show it, so nothing is known of its files.
+        if path != paths[0] and not is_readable(spark, tables, path):
+            return tables.removal(path)
     return None

@@ -104,3 +104,39 @@ def snapshots(source: Source, tables: list[SourceTable]) -> None:
     for table in tables:
         source.snapshot(table, list(table.rows.values()))
     source.publish()
+
+
+@pytest.mark.guarantee(19)
+@pytest.mark.slow("a companion of a table is damaged, removed as advised, and starts anew")
+def test_a_damaged_companion_is_named_and_starts_anew(
+    source: Source, lake: Lake, spark: SparkSession
+):
+    """No snapshot has the past intervals of a history, so nothing replaces it."""
+    options = OPTIONS | {"kinds": {r"dbo\.t": ["mirror", "changelog", "history"]}}
+    table, other = source.table("t", *COLUMNS), source.table("other", *COLUMNS)
+    for number in range(ROWS):
+        source.commit(lambda t, n=number: t.insert(table, id=n, v=n))
+    source.publish()
+    lake.catch_up(**options)
+    OF_DELTA["data_file_missing"](TableFiles(LocalFileSystem(), (lake.location("t.history"),)))
+    source.commit(lambda t: t.update(table, (9,), v=9_000), lambda t: t.insert(other, id=1, v=1))
+    source.publish()
+    forget_tables(spark)
+    run(lake, spark, options)
+    (reason,) = stopped(lake).values()
+    folder = re.search(r"move the folder (\S+) away", reason)
+    assert folder is not None, reason
+    assert folder[1].endswith("/t.history"), reason
+
+    shutil.move(folder[1], lake.path / "moved")
+    snapshots(source, [table])
+    run(lake, spark, options)
+    assert stopped(lake) == {}
+    forget_tables(spark)
+    assert lake.cut() == source.cut()
+    source.commit(lambda t: t.update(table, (9,), v=9_001))
+    source.publish()
+    run(lake, spark, options)
+    newest = read(lake.spark, lake.address).as_of("latest")
+    intervals = newest.read(table.name, is_history=True).where("id = 9").orderBy("_cdc_position")
+    assert [row["v"] for row in intervals.collect()] == [9_000, 9_001]

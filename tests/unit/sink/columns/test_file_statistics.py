@@ -13,7 +13,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
 
 from tailrace_sink.columns.file_statistics import statistics_json
 
@@ -42,6 +43,22 @@ def test_a_filter_finds_each_value_in_its_file(type_name: str, tmp_path: Path):
         assert number in seen, f"deltalake, {value!r}"
         rows = pl.scan_delta(str(tmp_path)).filter(pl.col("v") == wanted).collect()
         assert number in rows["id"].to_list(), f"Polars, {value!r}"
+
+
+def test_querybuilder_takes_far_times_as_microseconds(tmp_path: Path):
+    """Its literals are nanoseconds, as docs/readers.md says."""
+    end = dt.datetime(9999, 12, 31, tzinfo=dt.UTC)
+    table = table_of(tmp_path, "timestamp", pa.timestamp("us", "UTC"), [end, MOMENT])
+    queries = QueryBuilder().register("t", table)
+
+    def ids(literal: str) -> list[int]:
+        found = pa.table(queries.execute(f"SELECT id FROM t WHERE v = {literal}").read_all())
+        return list(found["id"].to_pylist())
+
+    with pytest.raises(DeltaError, match="Cast error: Overflow"):
+        ids("TIMESTAMP '9999-12-31 00:00:00'")
+    microseconds = "'Timestamp(Microsecond, Some(\"UTC\"))'"
+    assert ids(f"arrow_cast('9999-12-31T00:00:00Z', {microseconds})") == [0]
 
 
 def table_of(path: Path, name: str, type_: pa.DataType, values: Sequence[Any]) -> DeltaTable:

@@ -51,6 +51,27 @@ _LAST_LSN: Final = Lsn.from_bytes(b"\xff" * 10)
 _PATIENCE_S: Final = 1.0
 
 
+def _order_is_any() -> AbstractContextManager[None]:
+    """Amid a transaction an instance goes on that has the rest of it in another order."""
+    return replaced(coverage, "_check_order_kept", lambda *_: None)
+
+
+def _cut_answers_are_whole() -> AbstractContextManager[None]:
+    """A time is claimed although the entries of some commits were left out."""
+    return replaced(stream.Stream, "may_lack_commits", False)
+
+
+def _patches_stay() -> AbstractContextManager[None]:
+    """A patch waits for an LSN that a lost line of recovery had."""
+    real = table_update.replace
+
+    def kept(record: Any, **changes: Any) -> Any:
+        is_moved = set(changes) == {"after"}
+        return record if is_moved else real(record, **changes)
+
+    return replaced(table_update, "replace", kept)
+
+
 def _older_instance_goes_early() -> AbstractContextManager[None]:
     """1: nobody looks whether some instance of a followed table holds what comes next."""
     return replaced(coverage, "check_position_held", lambda *_, **__: None)
@@ -481,6 +502,9 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "masked-chunks": _masked_chunks,
     "masks-at-starts-only": _masks_at_starts_only,
     "requests-for-hidden-rows": _requests_for_hidden_rows,
+    "order-is-any": _order_is_any,
+    "cut-answers-are-whole": _cut_answers_are_whole,
+    "patches-stay": _patches_stay,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -523,6 +547,9 @@ SIGNS: Final = {
     "marks-are-ends": ("missing [", ": at ", "is said to be out"),
     "masked-pages": (": at ",),
     "masked-chunks": (": at ", "missing ["),
+    "order-is-any": ("missing [",),
+    "cut-answers-are-whole": ("is said to be out",),
+    "patches-stay": ("does not catch up",),
     "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }
 """What a finding says that is of the fault: of these words, one."""

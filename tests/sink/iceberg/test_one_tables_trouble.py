@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.fix_object_store import SharedStore
 from tests.sink.conftest import Lake
 from tests.sink.iceberg.conftest import CatalogServer
 from tests.sink.iceberg.test_cuts import ID, Shop, once_is_enough
-from tests.sink.objects.proxy import Answer, Pass, Request, busy
+from tests.sink.objects.proxy import Answer, BusyFor, Pass, Request
 
 pytestmark = [
     pytest.mark.spark,
@@ -23,6 +22,8 @@ pytestmark = [
     pytest.mark.parametrize("lake", ["s3"], indirect=True),
 ]
 BUSY_S = 20.0
+MINUTE_S = 60.0
+A_MINUTE = pytest.mark.nightly("the data files of the first case")
 
 
 @pytest.fixture
@@ -49,25 +50,26 @@ def carried(shop: Shop) -> dict[str, str]:
     return reasons
 
 
-def test_a_store_that_is_busy_for_a_while_costs_a_pause(shop: Shop, store: SharedStore):
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        (r"/items/.*\.parquet$", "PUT POST"),
+        pytest.param("", "GET HEAD PUT POST", marks=A_MINUTE),
+        pytest.param(r"/metadata/", "GET HEAD PUT POST", marks=A_MINUTE),
+    ],
+    ids=["data files", "everything", "metadata"],
+)
+def test_a_store_that_is_busy_for_a_while_costs_a_pause(
+    shop: Shop, store: SharedStore, path: str, methods: str
+):
     shop.change(1)
     shop.lake.log_only()
-    began, refused = time.monotonic(), []
-
-    def rule(request: Request, pass_on: Pass) -> Answer | None:
-        is_file = "/items/" in request.path and request.path.partition("?")[0].endswith(".parquet")
-        is_write = request.method in ("PUT", "POST") and is_file
-        if is_write and time.monotonic() - began < BUSY_S:
-            refused.append(request.path)
-            return busy()
-        return pass_on()
-
-    store.proxy.rule = rule
+    rule = store.proxy.rule = BusyFor(BUSY_S if methods == "PUT POST" else MINUTE_S, path, methods)
     # deltalake, which reads the commit table below, holds the proxy's process while it waits.
     direct, shop.lake.options["s3"] = shop.lake.options["s3"], store.through_proxy
     carry(shop)
     shop.lake.options["s3"] = direct
-    assert refused
+    assert rule.refused
     assert shop.lake.commits()[-1]["stopped"] == "{}"
     shop.check()
 

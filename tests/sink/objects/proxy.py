@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -77,6 +78,33 @@ class Held:
         if is_it and self._is_taken.acquire(blocking=False):
             self.arrived.set()
             assert self.go.wait(_LIMIT_S), "nobody let the request go"
+        return pass_on()
+
+
+class BusyFor:
+    """Answers 503 to the requests of a kind, for some time from the first one on.
+
+    Args:
+        seconds: how long.
+        path: what such a request's path has; a regular expression.
+        methods: of such requests.
+    """
+
+    def __init__(self, seconds: float, path: str = "", methods: str = "GET HEAD PUT POST") -> None:
+        self._seconds = seconds
+        self._path = re.compile(path)
+        self._methods = methods.split()
+        self._began: float | None = None
+        self.refused = 0
+
+    def __call__(self, request: Request, pass_on: Pass) -> Answer:
+        path = request.path.partition("?")[0]
+        if request.method in self._methods and self._path.search(path):
+            now = time.monotonic()
+            self._began = now if self._began is None else self._began
+            if now - self._began < self._seconds:
+                self.refused += 1
+                return busy()
         return pass_on()
 
 

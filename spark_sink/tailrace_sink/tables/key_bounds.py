@@ -184,8 +184,7 @@ def sql_literal(value: Any, type_: str) -> str | None:
     if type_ in _SUFFIXES:
         return f"{value}{_SUFFIXES[type_]}"
     if type_ == "STRING":
-        # Spark replaces ${...} by a setting anywhere in a statement.
-        return literal(value) if len(value) <= _TEXT_MAX and "$" not in value else None
+        return literal(value) if len(value) <= _TEXT_MAX else None
     if type_ == "DATE" and isinstance(value, dt.date):
         return f"DATE'{value.isoformat()}'"
     if type_ == "TIMESTAMP_NTZ" and isinstance(value, dt.datetime):

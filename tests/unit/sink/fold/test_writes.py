@@ -108,7 +108,7 @@ def test_small_is_few_changes_and_few_bytes():
         (dt.date(1, 1, 1), "DATE", "DATE'0001-01-01'"),
         (dt.datetime(1, 1, 1, 0, 0, 0, 1), "TIMESTAMP_NTZ", "TIMESTAMP_NTZ'0001-01-01 00:00:00.000001'"),  # noqa: DTZ001, E501
         ("it's", "STRING", "'it\\'s'"),
-        ("a${b}", "STRING", None),
+        ("a${b}", "STRING", "'a${b}'"),
         ("x" * 201, "STRING", None),
         (None, "INT", None),
         (1.5, "DOUBLE", None),

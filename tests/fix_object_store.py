@@ -22,8 +22,14 @@ IMPATIENT = {
     "fs.s3a.retry.throttle.interval": "20ms",
     "fs.s3a.connection.establish.timeout": "5s",
     "fs.s3a.bucket.impatient.connection.timeout": "3s",
+    # S3A's own values (core-default.xml), which the sink leaves as they are.
+    "fs.s3a.bucket.patient.attempts.maximum": "5",
+    "fs.s3a.bucket.patient.retry.interval": "500ms",
+    "fs.s3a.bucket.patient.retry.throttle.interval": "100ms",
 }
 """Pauses of S3A between attempts: a test waits for many of them."""
+PATIENT_BUCKET = "s3a://patient/"
+"""A bucket with the pauses that users have."""
 IMPATIENT_BUCKET = "s3a://impatient/"
 """A bucket whose answers S3A does not wait for long; in others, tests hold requests."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from tailrace_sink.daemon.application import serve
 from tests.envelopes.source import Source
-from tests.fix_object_store import SharedStore
+from tests.fix_object_store import PATIENT_BUCKET, SharedStore
 from tests.sink.conftest import Lake
 from tests.sink.objects.proxy import BusyFor
 from tests.sink.objects.test_stored_lake import change, check, orders
@@ -39,6 +39,7 @@ A_MINUTE = pytest.mark.nightly("the first case")
 def test_a_minute_of_503_costs_a_pause(
     source: Source, lake: Lake, store: SharedStore, path: str, methods: str
 ):
+    lake.address = lake.options["lake"] = lake.address.replace("s3a://lake/", PATIENT_BUCKET)
     table = orders(source)
     change(source, table, 0)
     lake.catch_up()

@@ -17,6 +17,7 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import (
     BadRecord,
     LakeTableChanged,
+    PartitionValueRefused,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.apply import TableWork, Values, apply_changes
@@ -157,7 +158,7 @@ class TableFold:
             return self._write(session, source, values, cut, is_counted=False)
         except NotAsCounted as error:
             _log.warning("changes_recounted", table=str(source.table), reason=str(error))
-        except (UnsupportedSchemaChange, LakeTableChanged):
+        except (UnsupportedSchemaChange, LakeTableChanged, PartitionValueRefused):
             # A replaced table loses its rows, so the new ones must be counted first.
             return None
         except (PySparkException, Py4JError) as error:
@@ -240,11 +241,15 @@ class TableFold:
         )
         try:
             self._carry_out(session, source, work, companions.history, cut)
-        except (PySparkException, Py4JError):
-            if not may_replace or is_readable(session, self._writer, table.path):
+        except (PySparkException, Py4JError, PartitionValueRefused) as error:
+            is_refused = isinstance(error, PartitionValueRefused)
+            if not may_replace or (
+                not is_refused and is_readable(session, self._writer, table.path)
+            ):
                 raise
+            reason = str(error) if is_refused else "files of it are missing or damaged"
             # The whole table comes, which needs no file that the lake has.
-            table = self._tables.replaced(session, versions, "files of it are missing or damaged")
+            table = self._tables.replaced(session, versions, reason)
             work = replace(work, table=table)
             self._carry_out(session, source, work, companions.history, cut)
         self._hook("merged", table.path)

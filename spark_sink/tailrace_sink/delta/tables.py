@@ -35,6 +35,7 @@ from tailrace_sink.delta.table_properties import (
     create_statement,
     new_table_properties,
     retain,
+    without_refusals,
 )
 from tailrace_sink.delta.upsert import upsert
 from tailrace_sink.delta.warm_up import warm_up
@@ -173,6 +174,8 @@ class DeltaWriter(DeltaTables):
         needed = sorted(table.features - features)
         if any(column.type == NO_ZONE for column in table.columns):
             needed.append(Feature.NO_ZONE)
+        for change in () if found is None else without_refusals(found.properties):
+            self.alter(spark, table.path, change)
         for feature in needed:
             self.alter(spark, table.path, feature)
         no_rows: list[tuple[Any, ...]] = []
@@ -278,7 +281,7 @@ class DeltaWriter(DeltaTables):
         retain(spark, self._config, self._fence, path, since)
 
     def is_refused(self, error: PySparkException | Py4JError) -> bool:
-        """Whether a constraint of the table refused a row; the sink itself sets none."""
+        """Whether a constraint or a property of the table refused a write."""
         return is_refused(error)
 
     def is_conflict(self, error: PySparkException | Py4JError) -> bool:

@@ -21,7 +21,7 @@ from tailrace_sink.errors import (
     UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.apply import TableWork, Values, apply_changes
-from tailrace_sink.fold.blame import is_readable, may_be_records, to_blame
+from tailrace_sink.fold.blame import may_be_records, to_blame, void_by
 from tailrace_sink.fold.companions import Companions, followed_companions, start
 from tailrace_sink.fold.empty_tables import delete_all, registered_version
 from tailrace_sink.fold.history_table import History
@@ -162,7 +162,7 @@ class TableFold:
             # A replaced table loses its rows, so the new ones must be counted first.
             return None
         except (PySparkException, Py4JError) as error:
-            if not may_be_records(error, self._writer):
+            if not (source.comes_whole or may_be_records(error, self._writer)):
                 raise
         return None
 
@@ -219,8 +219,7 @@ class TableFold:
             return {}
         versions = source.versions
         kind = Kind.of(versions[0])
-        is_alone = source.topic_range.is_only_whole and not source.is_shared
-        may_replace = is_counted and kind is Kind.MIRROR and is_alone
+        may_replace = is_counted and kind is Kind.MIRROR and source.comes_whole
         table = self._follow(session, source, versions, may_replace=may_replace)
         if lacks_changes:
             table = self._tables.doubt_deletes(session, table)
@@ -242,13 +241,10 @@ class TableFold:
         try:
             self._carry_out(session, source, work, companions.history, cut)
         except (PySparkException, Py4JError, PartitionValueRefused) as error:
-            is_refused = isinstance(error, PartitionValueRefused)
-            if not may_replace or (
-                not is_refused and is_readable(session, self._writer, table.path)
-            ):
+            reason = may_replace and void_by(error, session, self._writer, table.path)
+            if not reason:
                 raise
-            reason = str(error) if is_refused else "files of it are missing or damaged"
-            # The whole table comes, which needs no file that the lake has.
+            # The whole table comes, which needs nothing that the lake has.
             table = self._tables.replaced(session, versions, reason)
             work = replace(work, table=table)
             self._carry_out(session, source, work, companions.history, cut)

@@ -211,7 +211,7 @@ class TableWriter(TableReader, Protocol):
         """
 
     def is_refused(self, error: PySparkException | Py4JError) -> bool:
-        """Whether a constraint of the table refused a row; the sink itself sets none."""
+        """Whether a constraint or a property of the table refused a write; the sink sets none."""
 
     def is_conflict(self, error: PySparkException | Py4JError) -> bool:
         """Whether a commit conflicted with another one."""

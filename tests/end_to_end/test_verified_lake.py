@@ -20,6 +20,7 @@ from tailrace_schemas.events.column_types import ColumnType, lake_type
 from tailrace_schemas.events.envelope import SchemaColumn
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.tables.lake_table import CHANGED, OPERATION
+from tailrace_sink.tables.type_widening import Widening, widening
 from tests.verify_mutants import missed
 from tests.verify_values import VALUES, row_hash
 
@@ -131,6 +132,34 @@ def test_a_wider_type_that_the_lake_keeps_makes_no_difference(spark):
     assert list(right) == texts
     assert bytes(hashed[0]) == row_hash(columns, texts)
     assert all(text.startswith("other ") for text in wrong)
+
+
+def test_every_lake_type_that_holds_a_type_of_the_source_has_its_texts(spark):
+    """Each value of each type, in the lake's own type and in every wider one that it may keep."""
+    declared = {name: ColumnType.parse(name) for name in VALUES}
+    of_lake = {name: lake_type(kind) for name, kind in declared.items()}
+    wider = {*of_lake.values(), "DECIMAL(10,0)", "DECIMAL(20,0)", "DECIMAL(38,4)", "DECIMAL(38,18)"}
+    pairs = [
+        (name, held)
+        for name, own in of_lake.items()
+        for held in sorted(wider - {own})
+        if widening(held, own) is Widening.HOLDS
+    ]
+    assert len(pairs) > 30, "integers, decimals, money, reals and dates"
+    casts = [f"CAST(`{name}` AS {held}) AS c{n}" for n, (name, held) in enumerate(pairs)]
+    frame = every_value(spark).coalesce(1).selectExpr(*casts)
+    columns = [
+        canonical_column(SchemaColumn(n, f"c{n}", declared[name]), declared[name])
+        for n, (name, _) in enumerate(pairs)
+    ]
+    held = [as_held(column, kind) for column, (_, kind) in zip(columns, frame.dtypes, strict=True)]
+    found = frame.selectExpr(*(column.lake for column in held), lake_row(held)).collect()
+    for number, row in enumerate(found):
+        texts = [
+            VALUES[name][number].text if number < len(VALUES[name]) else None for name, _ in pairs
+        ]
+        assert dict(zip(pairs, row, strict=False)) == dict(zip(pairs, texts, strict=True))
+        assert bytes(row[-1]) == row_hash(columns, texts)
 
 
 def every_value(spark: SparkSession) -> DataFrame:

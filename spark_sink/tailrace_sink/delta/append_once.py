@@ -9,7 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from tailrace_sink.delta.commits import in_parts
 from tailrace_sink.delta.conflicts import retried
 from tailrace_sink.delta.fence import COMMITTED, Fence
-from tailrace_sink.delta.file_log import transaction_version
+from tailrace_sink.delta.file_log import (
+    current_snapshot,
+    partition_columns,
+    transaction_version,
+)
+from tailrace_sink.delta.partition_values import guarded
 from tailrace_sink.delta.transaction import DeltaTransaction
 from tailrace_sink.errors import AppendSkipped
 from tailrace_sink.ports.writes import AppendRefused, Check, Examine
@@ -112,6 +117,7 @@ def append_version(
         return is_written
     if examine is not None:
         raise AppendRefused  # Delta's own writer leaves no moment between writing and commit.
+    rows = guarded(rows, partition_columns(current_snapshot(spark, location)))
     if check is not None:
         # For the same reason the rows are read once before they are written.
         rows.write.format("noop").mode("overwrite").save()

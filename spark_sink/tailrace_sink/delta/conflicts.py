@@ -36,6 +36,9 @@ _NAMES: Final = frozenset(
     }
 )
 
+_REFUSALS: Final = ("InvariantViolationException", "DeltaUnsupportedOperationException")
+"""The second is that of ``delta.appendOnly``."""
+
 _Result = TypeVar("_Result")
 
 _log = structlog.get_logger("tailrace.sink")
@@ -64,8 +67,8 @@ def retried(step: str, write: Callable[[], _Result]) -> _Result:
 
 
 def is_refused(error: PySparkException | Py4JError) -> bool:
-    """Whether a constraint of the table refused a row; the sink itself sets none."""
-    return any(name.endswith("InvariantViolationException") for name in cause_classes(error))
+    """Whether a constraint or a property of the table refused a write; the sink sets none."""
+    return any(name.endswith(_REFUSALS) for name in cause_classes(error))
 
 
 def is_concurrent_batch(error: PySparkException | Py4JError) -> bool:

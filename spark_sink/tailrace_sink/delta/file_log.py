@@ -98,6 +98,12 @@ def schema_of(snapshot: Any) -> StructType:
     return StructType.fromJson(json.loads(snapshot.metadata().schema().json()))
 
 
+def partition_columns(snapshot: Any) -> list[str]:
+    """Return the columns by which a version of a table is partitioned."""
+    names = snapshot.metadata().partitionColumns()
+    return [str(names.apply(index)) for index in range(names.size())]
+
+
 def table_bytes(spark: SparkSession, path: str) -> int:
     """Return the bytes of the files of the Delta table at a path; 0 if there is none."""
     snapshot = current_snapshot(spark, path)

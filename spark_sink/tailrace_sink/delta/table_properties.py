@@ -28,6 +28,10 @@ from tailrace_sink.tables.new_table import columns_ddl
 _CHECKPOINT_EVERY: Final = 100
 """Commits between two checkpoints of a table's log. Each delays a commit (by about 1 s)."""
 
+_APPEND_ONLY: Final = "delta.appendOnly"
+_CONSTRAINT: Final = "delta.constraints."
+"""Prefix of the properties with CHECK constraints. Source: Delta's protocol."""
+
 _LOG_KEPT_TIMES: Final = 3
 """Retention of a table's log, as a multiple of that of cuts."""
 
@@ -79,6 +83,15 @@ def new_table_properties(config: SinkConfig) -> dict[str, str]:
         # Without deletion vectors every MERGE rewrites the files it touches.
         properties["delta.enableDeletionVectors"] = "true"
     return {**properties, **_retention(config), **config.table_properties}
+
+
+def without_refusals(properties: Mapping[str, str]) -> list[str]:
+    """Return the changes of a table after which it refuses no rows by what somebody else set."""
+    named = [n.removeprefix(_CONSTRAINT) for n in properties if n.startswith(_CONSTRAINT)]
+    changes = [f"DROP CONSTRAINT IF EXISTS {quote(name)}" for name in named]
+    if properties.get(_APPEND_ONLY, "false") != "false":
+        changes.append(set_properties({_APPEND_ONLY: "false"}))
+    return changes
 
 
 def _upkeep(config: SinkConfig) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -17,6 +18,8 @@ from tailrace_sink.delta.conflicts import is_conflict, is_refused, retried
 from tailrace_sink.delta.described_table import features_of, lake_table_of
 from tailrace_sink.delta.fence import Fence, epochs_scope
 from tailrace_sink.delta.file_log import (
+    current_snapshot,
+    partition_columns,
     table_bytes,
     table_metadata,
     table_version,
@@ -25,12 +28,14 @@ from tailrace_sink.delta.file_log import (
 from tailrace_sink.delta.files.append_files import append_files, form_of_files
 from tailrace_sink.delta.foreign_commits import OwnVersions
 from tailrace_sink.delta.old_versions import at_version
+from tailrace_sink.delta.partition_values import require_held
 from tailrace_sink.delta.table_maintenance import Maintenance
 from tailrace_sink.delta.table_properties import (
     alter_statement,
     create_statement,
     new_table_properties,
     retain,
+    without_refusals,
 )
 from tailrace_sink.delta.upsert import upsert
 from tailrace_sink.delta.warm_up import warm_up
@@ -169,6 +174,8 @@ class DeltaWriter(DeltaTables):
         needed = sorted(table.features - features)
         if any(column.type == NO_ZONE for column in table.columns):
             needed.append(Feature.NO_ZONE)
+        for change in () if found is None else without_refusals(found.properties):
+            self.alter(spark, table.path, change)
         for feature in needed:
             self.alter(spark, table.path, feature)
         no_rows: list[tuple[Any, ...]] = []
@@ -197,22 +204,53 @@ class DeltaWriter(DeltaTables):
     ) -> None:
         """Append rows once, with the batch id as Delta's transaction version."""
         location = self._at(path)
-        append_once(rows, location, once.scope, once.batch, check, self._fence, examine)
+        with self._refusing(rows.sparkSession, path, lambda: rows):
+            append_once(rows, location, once.scope, once.batch, check, self._fence, examine)
 
     def upsert(self, spark: SparkSession, table: LakeTable, latest: Latest) -> bool:
         """Apply the last change of each key in one commit; False if a MERGE is needed."""
         config, location = self._config, self._at(table.path)
         mode, below = config.delete_mode, config.rewrite_below_bytes
         write = partial(upsert, spark, location, table, latest, mode, below, self._fence)
-        return retried(f"upsert into {table.path}", write)
+        with self._refusing(spark, table.path, lambda: latest.rows):
+            return retried(f"upsert into {table.path}", write)
 
-    def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
+    def run(
+        self,
+        spark: SparkSession,
+        path: str,
+        statement: str,
+        once: Once | None = None,
+        rows: DataFrame | None = None,
+    ) -> None:
         """Run a statement that changes rows; with ``once``, once."""
         location, run = self._at(path), partial(spark.sql, statement)
-        if once is None:
-            self._fence.write(spark, location, run)
-        else:
-            self._fence.write_once(spark, location, once.scope, once.batch, run)
+        if rows is not None:
+            self._require_held(spark, path, rows)
+        with self._refusing(spark, path, lambda: rows):
+            if once is None:
+                self._fence.write(spark, location, run)
+            else:
+                self._fence.write_once(spark, location, once.scope, once.batch, run)
+
+    def _require_held(
+        self, spark: SparkSession, path: str, rows: DataFrame, *, has_failed: bool = False
+    ) -> None:
+        partitions = partition_columns(current_snapshot(spark, self._at(path)))
+        require_held(rows, partitions, str(table_at(path)[0]), has_failed=has_failed)
+
+    @contextmanager
+    def _refusing(
+        self, spark: SparkSession, path: str, read: Callable[[], DataFrame | None]
+    ) -> Iterator[None]:
+        """Look for what no partition holds in the rows of a write that failed."""
+        try:
+            yield
+        except (PySparkException, Py4JError):
+            with suppress(PySparkException, Py4JError):
+                if (rows := read()) is not None:
+                    self._require_held(spark, path, rows, has_failed=True)
+            raise
 
     def done(self, spark: SparkSession, path: str, once: Once) -> int | None:
         """Return the newest batch of a scope in a table, if it is a given one or later."""
@@ -243,7 +281,7 @@ class DeltaWriter(DeltaTables):
         retain(spark, self._config, self._fence, path, since)
 
     def is_refused(self, error: PySparkException | Py4JError) -> bool:
-        """Whether a constraint of the table refused a row; the sink itself sets none."""
+        """Whether a constraint or a property of the table refused a write."""
         return is_refused(error)
 
     def is_conflict(self, error: PySparkException | Py4JError) -> bool:

@@ -28,6 +28,7 @@ from tailrace_sink.delta.files.parquet_files import (
     file_form,
     files_meeting,
 )
+from tailrace_sink.delta.partition_values import guarded
 from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.spark.jvm_names import items_of
 from tailrace_sink.tables.key_bounds import KeyBound
@@ -203,6 +204,7 @@ class DeltaTransaction:
         if not self.has_columns(rows):
             types = {f.name: f.dataType for f in self._schema}
             rows = rows.select(*(rows[quote(of)].cast(types[of]) for of in rows.columns))
+        rows = guarded(rows, file_log.partition_columns(self._snapshot))
         written = self._transaction.writeFiles(rows._jdf)  # noqa: SLF001 - as above
         self.added = items_of(self._known.collections.asJava(written))
         self._actions.extend(self.added)

@@ -63,6 +63,30 @@ class SchemaChangeRefused(TableError):
         )
 
 
+class PartitionValueRefused(TableError):
+    """A row has a value that a partition of its lake table does not hold.
+
+    A new snapshot helps only after the option has changed.
+
+    Attributes:
+        column: by which the lake table is partitioned.
+    """
+
+    def __init__(self, table: str, column: str) -> None:
+        self.table = table
+        self.column = column
+        name = table.split(".", 1)[-1]
+        super().__init__(
+            f"table {table}, column {column}: the lake table is partitioned by it"
+            " (sink.partition_by), and Delta holds one of its values in no partition: an empty text"
+            " or __HIVE_DEFAULT_PARTITION__, which it reads as NULL, bytes, or a text that names"
+            " no folder. Fix: move the column from sink.partition_by to sink.cluster_by,"
+            " restart the sink, and take a new snapshot of this table, which replaces the lake's:"
+            f" tailrace snapshot '{name}'. First move a companion away, or a table without a key"
+            " or of several sources"
+        )
+
+
 class RowsElsewhere(TableError):
     """The rows of a source table are in another lake table than ``sink.into`` says."""
 

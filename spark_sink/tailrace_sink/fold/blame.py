@@ -12,10 +12,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace_sink.errors import BadRecord, SinkError
+from tailrace_sink.errors import BadRecord, PartitionValueRefused, SinkError
 from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.rows.bad_records import Screen
-from tailrace_sink.spark.jvm_errors import is_analysis_error
+from tailrace_sink.spark.jvm_errors import is_analysis_error, translated
 
 
 def may_be_records(error: PySparkException | Py4JError, tables: TableWriter) -> bool:
@@ -34,6 +34,20 @@ def to_blame(
     except (PySparkException, Py4JError):
         # Spark fails here too, so the records are not the cause.
         return None
+
+
+def void_by(
+    error: PySparkException | Py4JError | PartitionValueRefused,
+    spark: SparkSession,
+    tables: TableWriter,
+    path: str,
+) -> str | None:
+    """Return why no rows can be written to a table as it is; None if it is not the cause."""
+    if isinstance(error, PartitionValueRefused):
+        return str(error)
+    if is_analysis_error(error) or tables.is_refused(error):
+        return f"it refuses what the source has: {translated('writing', error)}"
+    return None if is_readable(spark, tables, path) else "files of it are missing or damaged"
 
 
 def is_readable(spark: SparkSession, tables: TableWriter, path: str) -> bool:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 import structlog
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace_schemas.events.envelope import TableSchema
@@ -20,6 +22,7 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.modes import DeleteMode, Profile
 from tailrace_sink.options.table_options import SchemaMode
 from tailrace_sink.ports.table_format import TableWriter
+from tailrace_sink.spark.jvm_errors import is_analysis_error, translated
 from tailrace_sink.tables.column_identity import DROPPED_PROPERTY
 from tailrace_sink.tables.lake_table import (
     DELETES_PROPERTY,
@@ -135,7 +138,12 @@ class LakeTables:
             if not may_replace:
                 raise
             return self.replaced(spark, versions, str(error))
-        return self._carry_out(spark, followed, changes)
+        try:
+            return self._carry_out(spark, followed, changes)
+        except (PySparkException, Py4JError) as error:
+            if not may_replace or not is_analysis_error(error):
+                raise
+            return self.replaced(spark, versions, str(translated("ALTER TABLE", error)))
 
     def replaced(
         self, spark: SparkSession, versions: Sequence[TableSchema], reason: str

@@ -99,7 +99,7 @@ def merge_latest(
     since = ranges.since_lsn if ranges.is_part else ""
     name, large, mode = tables.name(table.path), large_columns(table), config.delete_mode
     statement = merge_statement(name, _LATEST, table, large, mode, whole_at, bounds, since)
-    tables.run(spark, table.path, statement)
+    tables.run(spark, table.path, statement, rows=latest.rows)
 
 
 def latest_in(spark: SparkSession, written: WrittenFiles, table: LakeTable) -> Latest | None:

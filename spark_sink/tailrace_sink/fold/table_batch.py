@@ -92,6 +92,11 @@ class TableBatch:
         return [writer.version for writer in self.writers]
 
     @property
+    def comes_whole(self) -> bool:
+        """Whether every row of a lake table comes, and nothing older."""
+        return self.topic_range.is_only_whole and not self.is_shared
+
+    @property
     def is_empty(self) -> bool:
         """Whether a snapshot found no row, so that no event names a schema."""
         return not self.writers and not self.missing

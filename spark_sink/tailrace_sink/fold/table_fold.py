@@ -17,10 +17,11 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import (
     BadRecord,
     LakeTableChanged,
+    PartitionValueRefused,
     UnsupportedSchemaChange,
 )
 from tailrace_sink.fold.apply import TableWork, Values, apply_changes
-from tailrace_sink.fold.blame import is_readable, may_be_records, to_blame
+from tailrace_sink.fold.blame import may_be_records, to_blame, void_by
 from tailrace_sink.fold.companions import Companions, followed_companions, start
 from tailrace_sink.fold.empty_tables import delete_all, registered_version
 from tailrace_sink.fold.history_table import History
@@ -157,11 +158,11 @@ class TableFold:
             return self._write(session, source, values, cut, is_counted=False)
         except NotAsCounted as error:
             _log.warning("changes_recounted", table=str(source.table), reason=str(error))
-        except (UnsupportedSchemaChange, LakeTableChanged):
+        except (UnsupportedSchemaChange, LakeTableChanged, PartitionValueRefused):
             # A replaced table loses its rows, so the new ones must be counted first.
             return None
         except (PySparkException, Py4JError) as error:
-            if not may_be_records(error, self._writer):
+            if not (source.comes_whole or may_be_records(error, self._writer)):
                 raise
         return None
 
@@ -218,8 +219,7 @@ class TableFold:
             return {}
         versions = source.versions
         kind = Kind.of(versions[0])
-        is_alone = source.topic_range.is_only_whole and not source.is_shared
-        may_replace = is_counted and kind is Kind.MIRROR and is_alone
+        may_replace = is_counted and kind is Kind.MIRROR and source.comes_whole
         table = self._follow(session, source, versions, may_replace=may_replace)
         if lacks_changes:
             table = self._tables.doubt_deletes(session, table)
@@ -240,11 +240,12 @@ class TableFold:
         )
         try:
             self._carry_out(session, source, work, companions.history, cut)
-        except (PySparkException, Py4JError):
-            if not may_replace or is_readable(session, self._writer, table.path):
+        except (PySparkException, Py4JError, PartitionValueRefused) as error:
+            reason = may_replace and void_by(error, session, self._writer, table.path)
+            if not reason:
                 raise
-            # The whole table comes, which needs no file that the lake has.
-            table = self._tables.replaced(session, versions, "files of it are missing or damaged")
+            # The whole table comes, which needs nothing that the lake has.
+            table = self._tables.replaced(session, versions, reason)
             work = replace(work, table=table)
             self._carry_out(session, source, work, companions.history, cut)
         self._hook("merged", table.path)

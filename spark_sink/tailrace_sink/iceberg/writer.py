@@ -265,7 +265,14 @@ class IcebergWriter(IcebergTables):
         s3 = None if store is None else store.pyarrow()
         return upsert(files, there, table, latest, self._config.delete_mode, s3)
 
-    def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
+    def run(
+        self,
+        spark: SparkSession,
+        path: str,
+        statement: str,
+        once: Once | None = None,
+        rows: DataFrame | None = None,
+    ) -> None:
         """Run a statement that changes rows; with ``once``, once."""
         if once is None or not self._is_done(spark, path, once):
             self._staged.add(path)

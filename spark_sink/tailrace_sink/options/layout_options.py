@@ -49,7 +49,8 @@ class LayoutOptions(TableOptions):
     partition_by: dict[str, list[str]] = Field(
         default_factory=dict,
         description="schema.table to the columns a new lake table is partitioned by; with format:"
-        " iceberg also day(column), bucket(16, column) and its like.",
+        " iceberg also day(column), bucket(16, column) and its like. Delta holds no empty text, no"
+        " __HIVE_DEFAULT_PARTITION__, and no bytes in a partition: a table that has one stops.",
     )
     cluster_by: dict[str, list[str]] = Field(
         default_factory=dict,

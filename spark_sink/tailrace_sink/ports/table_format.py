@@ -70,7 +70,8 @@ class TableWriter(TableReader, Protocol):
     """The tables of one lake, as the sink with one epoch writes them.
 
     Writes are run again after a conflict with another writer. All of them raise ``LakeTaken`` if a
-    newer sink has the table, and ``PySparkException`` or ``Py4JError`` if Spark failed.
+    newer sink has the table, and ``PySparkException`` or ``Py4JError`` if Spark failed. Writes of
+    rows raise ``PartitionValueRefused`` instead of writing a value that the format does not hold.
     """
 
     @property
@@ -160,8 +161,19 @@ class TableWriter(TableReader, Protocol):
     def upsert(self, spark: SparkSession, table: LakeTable, latest: Latest) -> bool:
         """Apply the last change of each key in one commit; False if a MERGE is needed."""
 
-    def run(self, spark: SparkSession, path: str, statement: str, once: Once | None = None) -> None:
-        """Run a statement that changes rows; with ``once``, once."""
+    def run(
+        self,
+        spark: SparkSession,
+        path: str,
+        statement: str,
+        once: Once | None = None,
+        rows: DataFrame | None = None,
+    ) -> None:
+        """Run a statement that changes rows; with ``once``, once.
+
+        Args:
+            rows: what the statement writes, other than rows of the table; read before.
+        """
 
     def done(self, spark: SparkSession, path: str, once: Once) -> int | None:
         """Return the newest batch of a scope in a table, if it is a given one or later."""
@@ -199,7 +211,7 @@ class TableWriter(TableReader, Protocol):
         """
 
     def is_refused(self, error: PySparkException | Py4JError) -> bool:
-        """Whether a constraint of the table refused a row; the sink itself sets none."""
+        """Whether a constraint or a property of the table refused a write; the sink sets none."""
 
     def is_conflict(self, error: PySparkException | Py4JError) -> bool:
         """Whether a commit conflicted with another one."""

@@ -16,6 +16,8 @@ _REASON_CHARACTERS_MAX: Final = 400
 _NOT_TRANSLATED: Final = "Cannot find main error class"
 _PARSED: Final = re.compile(r"\[Source: \(.*")
 """What Jackson adds of a text that it cannot parse. Entries of Delta's log have values of rows."""
+_VIOLATED: Final = re.compile(r"(violated by row) with values:.*")
+"""What Delta adds of a row that a constraint refuses."""
 _DAMAGED: Final = ("DeltaChecksumException", "iceberg.exceptions.NotFoundException")
 _NO_PARQUET: Final = "is not a Parquet file"
 _KAFKA: Final = "org.apache.kafka.common.errors."
@@ -114,4 +116,5 @@ def _causes(throwable: Any) -> list[tuple[str, str]]:
 
 def _shortened(text: str) -> str:
     line = _PARSED.sub("[Source: ...]", " ".join(text.split()))
+    line = _VIOLATED.sub(r"\1", line)
     return line if len(line) <= _REASON_CHARACTERS_MAX else f"{line[:_REASON_CHARACTERS_MAX]}..."

@@ -233,7 +233,7 @@ def test_a_method_that_delta_lacks_leaves_the_work_to_a_merge(
     assert upsert(small, location, TABLE, rows, DeleteMode.HARD, 0)
     version = table_version(small, location)
 
-    def renamed(self: DeltaTransaction, _metrics: object) -> None:
+    def renamed(self: DeltaTransaction, *_: object) -> None:
         self._transaction.commitIfNeeded()
 
     monkeypatch.setattr(DeltaTransaction, "commit_merge", renamed)

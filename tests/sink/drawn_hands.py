@@ -22,7 +22,7 @@ from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.reading.cut import Cut
 from tailrace_sink.reading.reader import read
-from tailrace_sink.watch.retries import RETRIED
+from tailrace_sink.watch.retries import RETRIED, Retries
 from tests.envelopes.source import Source
 from tests.envelopes.tables import SourceTable, column
 from tests.sink.conftest import Lake
@@ -78,6 +78,7 @@ class Story:
         self.options: dict[str, Any] = {
             "kinds": {r"dbo\.kept": ["mirror", "changelog", "history"]},
             "apply_attempts": ATTEMPTS,
+            "retry_backoff_max_s": 0.25,
             "into": {r"dbo\.part_.*": SHARED},
         }
         self.tables = [source.table(name, *COLUMNS) for name in (*PLAIN, "kept", *PARTS)]
@@ -105,13 +106,13 @@ class Story:
 
     def carry(self) -> None:
         """Carry everything into the tables, as a sink that tries again."""
-        for left in reversed(range(ATTEMPTS)):
+        retries = Retries(self.sink.config, self.sink.metrics)
+        while True:
             try:
                 self.stream.catch_up(NEVER)
                 self.sink.fold_tables(NEVER)
-            except RETRIED:
-                if not left:
-                    raise
+            except RETRIED as error:
+                retries.wait_after(error, self.sink.fold.state.batch, NEVER)
                 self.sink.open()
             else:
                 return

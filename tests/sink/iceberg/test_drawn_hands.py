@@ -114,8 +114,9 @@ def _partitioned(table: Any, _: random.Random) -> None:
     table.updateSpec().addField("v").commit()
 
 
-def _staging_branch_moved(table: Any, chance: random.Random) -> None:
-    table.manageSnapshots().replaceBranch(BRANCH, _earlier(table, chance)).commit()
+def _staging_branch_moved(table: Any, _: random.Random) -> None:
+    oldest = int(next(iter(table.history())).snapshotId())
+    table.manageSnapshots().replaceBranch(BRANCH, oldest).commit()
 
 
 def _renamed(lake: Lake, path: str, chance: random.Random) -> None:

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from tailrace_sink.daemon.streaming import ProgressStream
-from tailrace_sink.errors import ApplyFailed, LakeRowsChanged
+from tailrace_sink.errors import ApplyFailed, ForeignCommit, LakeRowsChanged
 from tailrace_sink.iceberg.names import BRANCH
 from tailrace_sink.reading.reader import read
 from tests.envelopes.source import Source
@@ -72,7 +72,7 @@ def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
 
 
 @pytest.mark.slow("a sink runs over a catalog while its branch and columns are exchanged")
-def test_a_sink_that_runs_sees_that_its_branch_or_a_column_was_removed(shop: Shop):
+def test_a_sink_that_runs_sees_a_branch_that_was_removed_or_moved_and_another_column(shop: Shop):
     lake, never = shop.lake, threading.Event()
     shop.change(0)
     with closing(lake.sink()) as sink:
@@ -92,6 +92,15 @@ def test_a_sink_that_runs_sees_that_its_branch_or_a_column_was_removed(shop: Sho
         with pytest.raises(ApplyFailed, match=f"Cannot find ref {BRANCH}"):
             sink.fold_tables(never)
         sink.open()  # as the loop does that tries again
+        sink.fold_tables(never)
+        found = load(shop, "orders")
+        oldest = next(iter(found.history())).snapshotId()
+        found.manageSnapshots().replaceBranch(BRANCH, oldest).commit()
+        shop.change(2)
+        stream.catch_up(never)
+        with pytest.raises(ForeignCommit, match=f"branch {BRANCH}.*moved back"):
+            sink.fold_tables(never)
+        sink.open()
         sink.fold_tables(never)
     reasons = json.loads(lake.commits()[-1]["stopped"])
     assert list(reasons) == [shop.items.topic]

@@ -49,6 +49,7 @@ def space(lake: Lake, server: CatalogServer, monkeypatch: pytest.MonkeyPatch) ->
     catalog = server.options | {"namespace": name, "data": f"{server.options['data']}/{name}"}
     lake.options |= {"format": "iceberg", "iceberg": catalog, "merge_pool": 1}
     once_is_enough(monkeypatch)
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")  # else a warning: it is slower
     return name
 
 

@@ -119,7 +119,14 @@ OF_DELTA: Final[dict[str, Callable[[TableFiles], None]]] = {
 OF_ICEBERG: Final[dict[str, Callable[[TableFiles], None]]] = {
     "data_file_missing": newest(r"\.parquet$", missing),
     "data_file_truncated": newest(r"\.parquet$", truncated),
+    "data_file_flipped": newest(r"\.parquet$", flipped),
     "vector_missing": newest(r"\.puffin$", missing),
+    "vector_truncated": newest(r"\.puffin$", truncated),
+    "vector_flipped": newest(r"\.puffin$", flipped),
+    "manifest_missing": newest(r"/metadata/.*-m\d+\.avro$", missing),
     "manifest_truncated": newest(r"/metadata/.*-m\d+\.avro$", truncated),
     "manifest_list_missing": newest(r"/metadata/snap-.*\.avro$", missing),
+    "manifest_list_truncated": newest(r"/metadata/snap-.*\.avro$", truncated),
+    "metadata_missing": newest(r"\.metadata\.json$", missing),
+    "metadata_truncated": newest(r"\.metadata\.json$", truncated),
 }

@@ -19,9 +19,13 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from tailrace_sink.delta.file_log import read_text, table_version
+from tailrace_sink.delta.file_log import read_text, table_metadata, table_version
+from tailrace_sink.delta.files.parquet_files import physical_names
 from tailrace_sink.ports.writes import RowsChanged
+from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY
+from tailrace_sink.tables.exchanged_columns import exchanged_columns
 
+_METADATA: Final = '"metaData"'
 _LISTED_MAX: Final = 3
 """Commits that a reason names; an operator needs the first ones."""
 
@@ -79,18 +83,22 @@ class OwnVersions:
                 " was restored, or files of its log were removed",
             )
         own = self._versions.pop(location, set())
-        found = []
+        found, is_altered = [], False
         for version in range(since + 1, newest + 1):
             if version not in own:
                 name = f"{location}/_delta_log/{version:020d}.json"
                 text = read_text(spark, location, name)
                 reason = "its log entry is gone" if text is None else self._foreign(text, batch)
+                is_altered |= text is not None and _METADATA in text
                 if reason is not None and (text is None or not spares(version)):
                     found.append(f"version {version}: {reason}")
         if found:
             more = len(found) - _LISTED_MAX
             listed = "; ".join(found[:_LISTED_MAX])
             raise self.changed(location, f"{listed}; and {more} more" if more > 0 else listed)
+        change = _exchanged(spark, location, since) if is_altered else None
+        if change is not None:
+            raise self.changed(location, change)
         return newest
 
     def changed(self, location: str, change: str) -> RowsChanged:
@@ -110,6 +118,16 @@ class OwnVersions:
         if is_ours or not any(file.get("dataChange", True) for file in changed if file):
             return None
         return _described(next((of["commitInfo"] for of in actions if "commitInfo" in of), {}))
+
+
+def _exchanged(spark: SparkSession, location: str, since: int) -> str | None:
+    """Describe how somebody else has exchanged columns since a version, if so."""
+    was, now = table_metadata(spark, location, since), table_metadata(spark, location)
+    if was is None or now is None:
+        return None
+    if was.properties.get(COLUMNS_PROPERTY) != now.properties.get(COLUMNS_PROPERTY):
+        return None  # The sink has altered the table.
+    return exchanged_columns(now.properties, *map(physical_names, (was.schema, now.schema)))
 
 
 def _described(info: dict[str, Any]) -> str:

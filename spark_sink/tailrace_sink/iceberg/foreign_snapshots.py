@@ -14,6 +14,8 @@ from typing import Final
 
 from tailrace_sink.iceberg.loaded_table import LoadedTable, Snapshot
 from tailrace_sink.iceberg.names import MAIN
+from tailrace_sink.tables.exchanged_columns import exchanged_columns
+from tailrace_sink.tables.schema_record import SCHEMA_RECORD_PROPERTY, record_batch
 
 _REPLACE: Final = "replace"
 _FILES: Final = (
@@ -37,10 +39,11 @@ def foreign_change(
     """
     head = None if table is None else table.head(MAIN)
     if table is None or head is None:
-        return f"there is no table, and snapshot {since} is in the lake's cut"
-    if head == since:
-        return None
-    found = None
+        now = "there is no table" if table is None else "the table has no snapshot"
+        return f"{now}, and snapshot {since} is in the lake's cut"
+    found = exchanged(table, since)
+    if head == since or found is not None:
+        return found
     for snapshot in table.history(head):
         stamp = snapshot.stamp
         is_own = stamp is not None and stamp.log == log
@@ -52,6 +55,22 @@ def foreign_change(
         f"snapshot {since} of the lake's cut is not below its newest snapshot {head}: it was rolled"
         " back or created again, or snapshots of it were removed"
     )
+
+
+def exchanged(table: LoadedTable, since: int) -> str | None:
+    """Describe how somebody else has exchanged columns since a snapshot, if so.
+
+    The sink records its own changes of columns with their batch.
+    """
+    snapshot = table.snapshot(since)
+    ids = None if snapshot is None else table.other_ids(snapshot.schema_id)
+    if ids is None:
+        return None
+    batches = (of.stamp.batch for of in table.history(since) if of.stamp is not None)
+    known = next((batch for batch in batches if batch is not None), 0)
+    if record_batch(table.property(SCHEMA_RECORD_PROPERTY) or "") > known:
+        return None
+    return exchanged_columns(table.properties, *ids)
 
 
 def _changes_rows(table: LoadedTable, snapshot: Snapshot) -> bool:

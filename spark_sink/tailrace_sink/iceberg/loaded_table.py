@@ -124,6 +124,17 @@ class LoadedTable:
         fields = list(written.columns())
         return [str(f.name()) for f in fields if current.findField(f.fieldId()) is None]
 
+    def other_ids(self, schema_id: int | None) -> tuple[dict[str, int], dict[str, int]] | None:
+        """Return the field ids by name of a schema and of the present one; None if it is that."""
+        current, written = self._base.schema(), self._base.schemasById().get(schema_id)
+        if written is None or written.schemaId() == current.schemaId():
+            return None
+        was, now = (
+            {str(field.name()): int(field.fieldId()) for field in list(schema.columns())}
+            for schema in (written, current)
+        )
+        return was, now
+
     def with_heads(self, heads: Mapping[str, int]) -> Change:
         """Return the change that moves branches to some snapshots of the table."""
         builder = self._from(self._base)

@@ -264,6 +264,8 @@ class Publisher:
             raise ForeignCommit(name, MAIN, foreign[0].id, foreign[0].operation)
         if ours:
             self.check()
+            if all(found.epoch == self.epoch for found in ours):
+                raise ForeignCommit(name, BRANCH, base or 0, "moved back")
             raise LakeTaken(name, stamp.batch or 0, ours[0].batch or 0)
         if table.snapshot(snapshot) is None:
             if self._newest(table) is None:

@@ -28,6 +28,7 @@ from tailrace_sink.iceberg.files.added import AddedFiles
 from tailrace_sink.iceberg.files.found_files import KnownFiles
 from tailrace_sink.iceberg.files.table_files import FILES_BYTES, TableFiles
 from tailrace_sink.iceberg.files.upsert import upsert
+from tailrace_sink.iceberg.foreign_snapshots import exchanged
 from tailrace_sink.iceberg.loaded_table import Snapshot
 from tailrace_sink.iceberg.names import BRANCH, MAIN, PLACE_PROPERTY, TableId, place_of
 from tailrace_sink.iceberg.new_table import NewTable, create_table
@@ -48,6 +49,7 @@ from tailrace_sink.ports.writes import (
     Once,
     Owner,
     Published,
+    RowsChanged,
 )
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.column_identity import (
@@ -161,16 +163,25 @@ class IcebergWriter(IcebergTables):
             self._publisher.take(self._id(path))
 
     def builds_on(self, spark: SparkSession, path: str, since: int | None) -> int:
-        """Return the published snapshot on which a batch builds, after looking at those between."""
+        """Return the published snapshot on which a batch builds, after looking at those between.
+
+        -1: none, as all rows are about to be written.
+        """
+        if since is None:
+            return -1
         found = self.loaded(path)
+        self._require_own(spark, path, found, since, self._owner.log)
         head = None if found is None else found.head(MAIN)
-        if since is not None:
-            self._require_own(spark, path, found, since, self._owner.log)
         return -1 if head is None else head
 
     def written(self, spark: SparkSession, path: str, since: int) -> int:
         """Return the staged snapshot; its publication compares what it was staged on."""
-        return self.version(spark, path)
+        found = self.loaded(path)
+        change = None if found is None else exchanged(found, since)
+        if change is not None:
+            raise RowsChanged(path, change)
+        head = None if found is None else found.head(BRANCH)
+        return -1 if head is None else head
 
     def create(self, spark: SparkSession, table: LakeTable) -> None:
         """Create a table if there is none."""

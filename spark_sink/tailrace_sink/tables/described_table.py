@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.errors import LakeTableChanged
@@ -14,7 +14,9 @@ from tailrace_sink.tables.column_identity import (
     parse_dropped,
 )
 from tailrace_sink.tables.lake_table import (
+    CDC_COLUMNS,
     DELETES_PROPERTY,
+    HISTORY_COLUMNS,
     MODE_PROPERTY,
     OWN_COLUMNS,
     SCHEMA_LSN_PROPERTY,
@@ -24,6 +26,8 @@ from tailrace_sink.tables.lake_table import (
     LakeTable,
 )
 from tailrace_sink.tables.schema_record import SCHEMA_RECORD_PROPERTY
+
+_GONE: Final = "it was renamed or dropped"
 
 
 class Described(NamedTuple):
@@ -51,7 +55,12 @@ def described_table(
     Raises:
         LakeTableChanged: somebody else changed columns or properties that the sink needs.
     """
-    mirrored, foreign = _columns(table, columns, properties)
+    listed = list(columns)
+    needed = HISTORY_COLUMNS if kind is Kind.HISTORY else CDC_COLUMNS
+    gone = needed.keys() - {column.name for column in listed}
+    if gone:
+        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), _GONE)
+    mirrored, foreign = _columns(table, listed, properties)
     return LakeTable(
         table=table,
         kind=kind,
@@ -96,5 +105,5 @@ def _columns(
     missing = must_have - {column.column_id for column in mirrored}
     if missing or not mirrored:
         gone = [name for name, identity in identities.items() if identity.column_id in missing]
-        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), "it was renamed or dropped")
+        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), _GONE)
     return mirrored, frozenset(c.name.lower() for c in listed if c.name not in identities)

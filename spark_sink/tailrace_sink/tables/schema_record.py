@@ -89,6 +89,11 @@ def record_text(batch: int, known: str, changes: Iterable[Change]) -> str:
     return json.dumps({"batch": batch, "changes": [*earlier, *changes]}, ensure_ascii=False)
 
 
+def record_batch(text: str) -> int:
+    """Return the id of the batch in the property; 0 without one."""
+    return int(json.loads(text)["batch"]) if text else 0
+
+
 def record_of(text: str, batch: int) -> list[Change]:
     """Read the changes of one batch from the property."""
     if not text:

@@ -1,16 +1,21 @@
-"""Somebody else drops a table of the catalog, deletes rows of another, and compacts a third."""
+"""Somebody else drops, changes, compacts and alters tables of the catalog, and their branches."""
 
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import closing
 
 import pytest
 
-from tailrace_sink.errors import LakeRowsChanged
+from tailrace_sink.daemon.streaming import ProgressStream
+from tailrace_sink.errors import ApplyFailed, ForeignCommit, LakeRowsChanged
+from tailrace_sink.iceberg.names import BRANCH
 from tailrace_sink.reading.reader import read
 from tests.envelopes.source import Source
 from tests.sink.conftest import Lake
 from tests.sink.iceberg.conftest import CatalogServer
+from tests.sink.iceberg.test_commits_between import load, runs
 from tests.sink.iceberg.test_cuts import Shop, once_is_enough
 
 pytestmark = [
@@ -64,3 +69,41 @@ def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
     lake.catch_up()
     assert lake.commits()[-1]["stopped"] == "{}"
     shop.check()
+
+
+@pytest.mark.slow("a sink runs over a catalog while its branch and columns are exchanged")
+def test_a_sink_that_runs_sees_a_branch_that_was_removed_or_moved_and_another_column(shop: Shop):
+    lake, never = shop.lake, threading.Event()
+    shop.change(0)
+    with closing(lake.sink()) as sink:
+        sink.open()
+        by_id = shop.source.registry.schema_by_id
+        stream = ProgressStream(lake._sink_spark, sink.config, by_id, sink)
+        stream.catch_up(never)
+        sink.fold_tables(never)
+        load(shop, "orders").manageSnapshots().removeBranch(BRANCH).commit()
+        for change in ("DROP COLUMN n", "ADD COLUMN n INT"):  # neither makes a snapshot
+            runs(shop, "items", f"ALTER TABLE {{t}} {change}")()
+        reader = read(lake.spark, lake.address)
+        with pytest.raises(LakeRowsChanged, match="another column has the name n"):
+            reader.require_own_rows(shop.items.name)
+        shop.change(1)
+        stream.catch_up(never)
+        with pytest.raises(ApplyFailed, match=f"Cannot find ref {BRANCH}"):
+            sink.fold_tables(never)
+        sink.open()  # as the loop does that tries again
+        sink.fold_tables(never)
+        found = load(shop, "orders")
+        oldest = next(iter(found.history())).snapshotId()
+        found.manageSnapshots().replaceBranch(BRANCH, oldest).commit()
+        shop.change(2)
+        stream.catch_up(never)
+        with pytest.raises(ForeignCommit, match=f"branch {BRANCH}.*moved back"):
+            sink.fold_tables(never)
+        sink.open()
+        sink.fold_tables(never)
+    reasons = json.loads(lake.commits()[-1]["stopped"])
+    assert list(reasons) == [shop.items.topic]
+    assert "another column has the name n" in reasons[shop.items.topic]
+    found = shop.by_key({"orders": shop.bare("orders"), "items": []})
+    assert found["orders"] == shop.orders.rows, "no row is there twice"

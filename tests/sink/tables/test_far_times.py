@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 
 from tailrace_sink.spark import session
 from tests.envelopes.source import Source
@@ -34,30 +35,35 @@ ENDS: Final = [
 ]
 ZONES: Final = ("UTC", "America/New_York", "Asia/Kolkata")
 OUTPUT: Final = "spark.sql.parquet.outputTimestampType"
-READ: Final = """
+OF_CUT: Final = """
 import json, sys
 import pyarrow as pa
+import polars
 from tailrace import lake
-from deltalake import DeltaTable, QueryBuilder
+from tailrace.lake.store import LakeStore
 
-address, path = sys.argv[1:]
-cut = lake.open(address).as_of("latest")
-table = DeltaTable(path)
-query = QueryBuilder().register("t", table).execute("SELECT * FROM t")
+address, path, of_lake = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+cut = lake.open(address, **of_lake).as_of("latest")
 found = {
     "read": cut.read("dbo.ends"),
     "pandas": pa.Table.from_pandas(cut.pandas("dbo.ends")),
     "dataset": cut.dataset("dbo.ends").to_table(),
     "sql": cut.sql("SELECT * FROM dbo.ends").to_arrow_table(),
     "lazy_frame": cut.lazy_frame("dbo.ends").collect().to_arrow(),
-    "deltalake": pa.table(query.read_all()),
 }
-import polars
-found["polars"] = polars.read_delta(path).to_arrow()
+"""
+"""A program that reads a cut of a lake with each reader of Tailrace's own."""
+OF_DELTA: Final = """
+from deltalake import DeltaTable, QueryBuilder
 from tailrace.lake.duck_delta import with_delta
-from tailrace.lake.store import LakeStore
+
+query = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t")
+found["deltalake"] = pa.table(query.read_all())
+found["polars"] = polars.read_delta(path).to_arrow()
 duck = with_delta(LakeStore.of(address, {}))
 found["duckdb"] = duck.execute("SELECT * FROM delta_scan(?)", [path]).to_arrow_table()
+"""
+TOLD: Final = """
 told = {}
 for name, rows in found.items():
     micros = {
@@ -97,10 +103,20 @@ def fill(source: Source, lake: Lake, **options: Any) -> list[tuple[int, int, int
     )
 
 
-def told(lake: Lake, zone: str) -> dict[str, list[list[int]]]:
-    """Rows by reader: key, microseconds, days and microseconds of the commit time."""
+def told(
+    lake: Lake, zone: str, path: str = "", readers: str = OF_DELTA, *more: Any, **of_lake: Any
+) -> dict[str, list[list[int]]]:
+    """Rows by reader: key, microseconds, days and microseconds of the commit time.
+
+    Args:
+        path: of the table, for other programs.
+        readers: the other programs.
+        more: what these are given.
+        of_lake: options with which the lake is opened.
+    """
+    arguments = (lake.address, path or lake.location("ends"), *map(json.dumps, (of_lake, *more)))
     done = subprocess.run(
-        [sys.executable, "-c", READ, lake.address, lake.location("ends")],
+        [sys.executable, "-c", OF_CUT + readers + TOLD, *arguments],
         env={**os.environ, "TZ": zone},
         capture_output=True,
         text=True,
@@ -112,11 +128,14 @@ def told(lake: Lake, zone: str) -> dict[str, list[list[int]]]:
     return found
 
 
-def commit_times(lake: Lake) -> dict[int, int]:
+def commit_times(rows: DataFrame) -> dict[int, int]:
     """By key, as Spark reads them."""
-    rows = lake.spark.read.format("delta").load(lake.location("ends"))
     rows = rows.selectExpr("id", "unix_micros(_cdc_commit_time) AS micros")
     return {row["id"]: row["micros"] for row in rows.collect()}
+
+
+def of_delta(lake: Lake) -> DataFrame:
+    return lake.spark.read.format("delta").load(lake.location("ends"))
 
 
 @pytest.mark.slow("a lake, read by seven readers in three zones")
@@ -130,11 +149,18 @@ def test_every_reader_has_the_ends_of_each_type_in_every_zone(
 ):
     expected = fill(source, lake, kinds={r"dbo\..*": ["mirror", "changelog", "history"]}, **options)
     assert int96_columns(lake.path) == {}
-    spark = commit_times(lake)
+    spark = commit_times(of_delta(lake))
     for zone in ZONES:
-        for reader, rows in told(lake, zone).items():
-            assert [tuple(row[:3]) for row in rows] == expected, (zone, reader)
-            assert {row[0]: row[3] for row in rows} == spark, (zone, reader)
+        check(told(lake, zone), expected, spark)
+
+
+def check(
+    found: dict[str, list[list[int]]], expected: list[tuple[int, int, int]], times: dict[int, int]
+) -> None:
+    """Compare what readers have with the source's rows, and with Spark's commit times."""
+    for reader, rows in found.items():
+        assert [tuple(row[:3]) for row in rows] == expected, reader
+        assert {row[0]: row[3] for row in rows} == times, reader
 
 
 @pytest.mark.slow("a lake, read by five readers in three zones")
@@ -146,13 +172,11 @@ def test_files_of_an_older_sink_are_read_right_and_renewed_by_compaction(
         older.setitem(session._OF_VALUES, OUTPUT, "INT96")
         expected = fill(source, lake, local_changes_max=0, rewrite_below_bytes=0)
     assert any(name.startswith("lake/shop/dbo/ends/") for name in int96_columns(lake.path))
-    spark = commit_times(lake)
+    spark = commit_times(of_delta(lake))
     for zone in ZONES:
         found = told(lake, zone)
-        for reader in ("read", "pandas", "dataset", "sql", "lazy_frame", "duckdb"):
-            rows = found[reader]
-            assert [tuple(row[:3]) for row in rows] == expected, (zone, reader)
-            assert {row[0]: row[3] for row in rows} == spark, (zone, reader)
+        right = ("read", "pandas", "dataset", "sql", "lazy_frame", "duckdb")
+        check({reader: found[reader] for reader in right}, expected, spark)
     session.own_session(lake.spark).sql(f"OPTIMIZE delta.`{lake.location('ends')}`")
     uris = DeltaTable(lake.location("ends")).file_uris()
     assert int96_columns(lake.path, uris) == {}

@@ -58,6 +58,16 @@ def inserted(spark: SparkSession, at: str) -> None:
     spark.sql(f"INSERT INTO delta.`{at}` SELECT * FROM delta.`{at}` WHERE id = 2")
 
 
+def exchanged(spark: SparkSession, at: str) -> None:
+    """Another column gets the name of one; no commit has a file."""
+    for change in (
+        "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+        "DROP COLUMN v",
+        "ADD COLUMN v INT",
+    ):
+        spark.sql(f"ALTER TABLE delta.`{at}` {change}")
+
+
 def written_by_another_program(_: SparkSession, at: str) -> None:
     DeltaTable(at).delete("id = 2")
 
@@ -78,6 +88,7 @@ CHANGE_ROWS: dict[Callable[[SparkSession, str], None], str] = {
     emptied: "DELETE",
     updated: "UPDATE",
     inserted: "WRITE",
+    exchanged: "another column has the name v",
     written_by_another_program: "DELETE",
 }
 CHANGE_NONE = (optimized, described)
@@ -88,7 +99,7 @@ CHANGE_NONE = (optimized, described)
     [pytest.param(True, marks=pytest.mark.guarantee(19)), False],
     ids=["running", "restarted"],
 )
-@pytest.mark.slow("ten tables of a lake, which come back with snapshots")
+@pytest.mark.slow("eleven tables of a lake, which come back with snapshots")
 def test_tables_whose_rows_somebody_else_changed_stop_alone_and_come_back(
     source: Source, lake: Lake, spark: SparkSession, runs: bool
 ):

@@ -23,7 +23,7 @@ from tailrace_sink.options.iceberg_options import IcebergOptions
 from tailrace_sink.options.s3_options import S3Options
 from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY, Identity, identities_text
 from tailrace_sink.tables.described_table import Described, described_table
-from tailrace_sink.tables.lake_table import Kind
+from tailrace_sink.tables.lake_table import CDC_COLUMNS, Kind
 
 TABLE = "/v1/namespaces/shop_dbo/tables/orders"
 
@@ -166,7 +166,8 @@ def test_a_table_is_described_with_the_columns_of_a_snapshot():
     kinds = {"id": "INT", "text": "STRING", "n": "BIGINT"}
     present = [Field(of, Described(n, kinds[n], None)) for of, n in enumerate(identities, 1)]
     table = TableName("shop", "dbo", "orders")
-    now = described_table(table, Kind.MIRROR, [of.column for of in present], properties)
+    own = [Described(name, type_, None) for name, (type_, _) in CDC_COLUMNS.items()]
+    now = described_table(table, Kind.MIRROR, [*(of.column for of in present), *own], properties)
     then = [
         *(Field(1, Described("id", "INT", None)), Field(2, Described("note", "STRING", None))),
         *(Field(7, Described("ratio", "DOUBLE", None)), Field(8, Described("own", "INT", None))),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from pyspark.sql.types import StructType
@@ -31,7 +31,7 @@ def files_meeting(
     """Select the files that may have a key between some bounds; without bounds, all files."""
     if not bounds:
         return list(files)
-    physical = _physical_names(columns)
+    physical = physical_names(columns)
     meeting = []
     for file in files:
         lowest, highest, _ = statistics_of(file.stats())
@@ -44,10 +44,11 @@ def files_meeting(
 def bounds_of(files: Iterable[Any], table: LakeTable, columns: StructType) -> list[KeyBound]:
     """Compute the bounds of the keys in some files (:func:`key_bounds`)."""
     statistics = (statistics_of(file.stats()) for file in files)
-    return key_bounds(statistics, table, _physical_names(columns))
+    return key_bounds(statistics, table, physical_names(columns))
 
 
-def _physical_names(columns: StructType) -> Mapping[str, str]:
+def physical_names(columns: StructType) -> dict[str, str]:
+    """Return by name how columns are named in the files, which never changes."""
     return {field.name: field.metadata.get(PHYSICAL_NAME, field.name) for field in columns}
 
 
@@ -67,7 +68,7 @@ def file_form(snapshot: Any, location: str) -> FileForm | None:
     for column in columns:
         if not column.nullable or any(name.startswith(_COMPUTED) for name in column.metadata):
             return None
-    physical = _physical_names(columns)
+    physical = physical_names(columns)
     return FileForm(
         location,
         {column.name: column.dataType.simpleString().upper() for column in columns},

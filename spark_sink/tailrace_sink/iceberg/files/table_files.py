@@ -113,7 +113,7 @@ class TableFiles:
         """
         head = self._table.head(BRANCH)
         if head is None:
-            return ()
+            return None  # Somebody removed it: a scan of it fails, and the table is taken again.
         known = self._known.at(self.table, head)
         if known is None:
             size = self._table.summary_entry(head, FILES_BYTES)

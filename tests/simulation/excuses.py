@@ -88,8 +88,19 @@ class Excuses:
         happen()
         # A restore may keep transactions and lose that they were captured. The capture job comes to
         # the same LSNs again; whoever looks before it has cannot know.
-        furthest = max((s.position for s in sim.published.shards.values()), default=b"")
-        self.fell_behind |= sim.group.captured() < furthest
+        self.look()
+
+    def look(self) -> None:
+        """Note whether the database is behind what was published on a line that it left.
+
+        A transaction of Kafka may have been open then, and be committed afterwards.
+        """
+        self.fell_behind |= bool(self.sim.group.lines) and self._is_behind()
+
+    def _is_behind(self) -> bool:
+        """Whether less is captured than what was published."""
+        furthest = max((s.position for s in self.sim.published.shards.values()), default=b"")
+        return self.sim.group.captured() < furthest
 
     @property
     def tables(self) -> set[str]:
@@ -128,11 +139,9 @@ class Excuses:
         Its readable secondary then looks like one that lags, and is waited for: the text of
         ``ReplicaBehind`` names both causes.
         """
-        furthest = max((s.position for s in self.sim.published.shards.values()), default=b"")
-        is_before = self.sim.group.captured() < furthest
         intent = self.sim.config.source.application_intent
         is_secondary = intent is ApplicationIntent.READ_ONLY
-        return is_secondary and is_before and self._is_line_left()
+        return is_secondary and self._is_behind() and self._is_line_left()
 
     def _is_line_left(self) -> bool:
         """Whether something of what was published is not in the database's log any more."""

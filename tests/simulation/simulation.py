@@ -238,6 +238,7 @@ class Simulation:
             self._since_step = 0
             ACTIONS[step.kind](self, random.Random(step.seed))
         self.let_replicas_work()
+        self.excuses.look()
         self.told.restarted -= self.published.named
         if self._next_step == len(steps):
             self.ending.tick()

@@ -82,8 +82,8 @@ class PartitionValueRefused(TableError):
             " or __HIVE_DEFAULT_PARTITION__, which it reads as NULL, bytes, or a text that names"
             " no folder. Fix: move the column from sink.partition_by to sink.cluster_by,"
             " restart the sink, and take a new snapshot of this table, which replaces the lake's:"
-            f" tailrace snapshot '{name}'. First move a companion away, or a table without a key"
-            " or of several sources"
+            f" tailrace snapshot '{name}'. First move a companion away, or a table without a key,"
+            " of several sources, or with a snapshot above sink.bytes_per_batch (it comes in parts)"
         )
 
 

@@ -153,11 +153,10 @@ def rename_table(sim: Simulation, rng: random.Random) -> None:
 
 @action
 def drop_table(sim: Simulation, rng: random.Random) -> None:
-    """A table goes, under its own name: one that a restore brings back under another is new."""
     tables = tables_of(sim)
-    table = rng.choice(tables)
-    if len(tables) < 2 or table.called != table.name:
+    if len(tables) < 2:
         return
+    table = rng.choice(tables)
     group = sim.group
     sim.excuses.add(table.name, "it was dropped")
     clock = group.server.clock

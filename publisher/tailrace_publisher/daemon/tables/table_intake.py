@@ -192,6 +192,8 @@ class TableIntake:
             lost = TableRecord(
                 record.state,
                 record.covers_from,
+                # Captured again, it may have another name by then (tables.on_rename).
+                source_object_id=record.source_object_id,
                 stopped_reason=renamed,
                 topic_partitions=record.topic_partitions,
             )

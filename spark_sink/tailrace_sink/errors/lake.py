@@ -169,7 +169,7 @@ class LakeTableUnreadable(TableError):
         else:
             fix = (
                 f"give the sink the rights that it lacks; or, if files are damaged or gone,"
-                f" {removal}, with which the older cuts of what is in it go, and {fix}"
+                f" {removal}, with which its older cuts go, and {fix}"
             )
         super().__init__(
             f"table {table} of the lake failed in {attempts} attempts at one batch, and no other"

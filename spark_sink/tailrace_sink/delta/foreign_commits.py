@@ -24,6 +24,7 @@ from tailrace_sink.delta.files.parquet_files import physical_names
 from tailrace_sink.ports.writes import RowsChanged
 from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY
 from tailrace_sink.tables.exchanged_columns import exchanged_columns
+from tailrace_sink.tables.lake_table import OWNER_PROPERTY, SCHEMA_LSN_PROPERTY
 
 _METADATA: Final = '"metaData"'
 _LISTED_MAX: Final = 3
@@ -92,7 +93,7 @@ class OwnVersions:
                 is_altered |= text is not None and _METADATA in text
                 if reason is not None and (text is None or not spares(version)):
                     found.append(f"version {version}: {reason}")
-        if found:
+        if found and not _is_of_0_1(spark, location, since):
             more = len(found) - _LISTED_MAX
             listed = "; ".join(found[:_LISTED_MAX])
             raise self.changed(location, f"{listed}; and {more} more" if more > 0 else listed)
@@ -118,6 +119,13 @@ class OwnVersions:
         if is_ours or not any(file.get("dataChange", True) for file in changed if file):
             return None
         return _described(next((of["commitInfo"] for of in actions if "commitInfo" in of), {}))
+
+
+def _is_of_0_1(spark: SparkSession, location: str, version: int) -> bool:
+    """Return whether a version is of release 0.1, which did not mark its commits."""
+    metadata = table_metadata(spark, location, version)
+    properties = {} if metadata is None else metadata.properties
+    return SCHEMA_LSN_PROPERTY in properties and OWNER_PROPERTY not in properties
 
 
 def _exchanged(spark: SparkSession, location: str, since: int) -> str | None:

@@ -10,6 +10,14 @@ from typing import Final
 DAY_MS: Final = 86_400_000
 
 
+def is_over(since_ms: int, now_ms: int, span_ms: int) -> bool:
+    """Whether a span has passed since a moment; or the clock went back to before it.
+
+    Otherwise a clock that had jumped ahead would put everything off until it gets there again.
+    """
+    return not 0 <= now_ms - since_ms < span_ms
+
+
 @dataclass(frozen=True, slots=True)
 class Tended:
     """The last removal of old files of a table.
@@ -56,7 +64,7 @@ class OldestCut:
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the clock says another day than at the last look, or went back."""
-        return not 0 <= now_ms - (self.seen_ms or self.chosen_ms) < DAY_MS
+        return is_over(self.seen_ms or self.chosen_ms, now_ms, DAY_MS)
 
     def look(self, now_ms: int) -> OldestCut:
         """Return the cut with the moment to choose for, and with what the clock says.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tailrace_sink.delta import old_files
-from tailrace_sink.plan.oldest_cut import DAY_MS, Tended
+from tailrace_sink.plan.oldest_cut import DAY_MS, Tended, is_over
 
 FULL_EVERY_MS: Final = 7 * DAY_MS
 """Time between two listings of a table's folder. Only they find files of writes that failed."""
@@ -48,12 +48,12 @@ class Removal:
 
 def is_due(before: Tended, now_ms: int) -> bool:
     """Whether a table was last tended a day ago or earlier."""
-    return now_ms - before.at_ms >= DAY_MS
+    return is_over(before.at_ms, now_ms, DAY_MS)
 
 
 def is_listing_due(before: Tended, now_ms: int) -> bool:
     """Whether a table's folder was last listed a week ago or earlier."""
-    return now_ms - before.full_ms >= FULL_EVERY_MS
+    return is_over(before.full_ms, now_ms, FULL_EVERY_MS)
 
 
 def removal(

@@ -14,7 +14,7 @@ from tailrace_sink.errors import ConfigError
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.options.retention import Retention
 from tailrace_sink.plan.oldest_cut import OldestCut, Tended, oldest_kept
-from tailrace_sink.upkeep.removal import Oldest, is_due, removal, tended
+from tailrace_sink.upkeep.removal import Oldest, is_due, is_listing_due, removal, tended
 from tests.least_options import LEAST_OF_SINK
 
 DAY_MS = 86_400_000
@@ -63,6 +63,14 @@ def test_a_clock_that_is_wrong_for_less_than_a_day_forgets_nothing(
         assert oldest == 1 or rows[oldest][0] <= real - 7 * DAY_MS, "a promised cut is gone"
     too_old = [at for at, _ in rows.values() if at <= real - 12 * DAY_MS]
     assert len(too_old) <= 1, "they go some days later at most"
+
+
+def test_a_clock_that_had_jumped_puts_no_removal_off():
+    now = 2000 * DAY_MS
+    ahead = Tended(-1, now + 300 * DAY_MS, now + 300 * DAY_MS)
+    assert (is_due(ahead, now), is_listing_due(ahead, now)) == (True, True)
+    assert not is_due(replace(ahead, at_ms=now), now)
+    assert not is_listing_due(replace(ahead, full_ms=now), now)
 
 
 def test_without_cuts_nothing_is_kept_and_the_newest_stays():

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.file_log import read_text, table_metadata, table_version
 from tailrace_sink.delta.files.parquet_files import physical_names
+from tailrace_sink.delta.public_reads import PropertiesUnknown
 from tailrace_sink.ports.writes import RowsChanged
 from tailrace_sink.tables.column_identity import COLUMNS_PROPERTY
 from tailrace_sink.tables.exchanged_columns import exchanged_columns
@@ -123,7 +124,10 @@ class OwnVersions:
 
 def _is_of_0_1(spark: SparkSession, location: str, version: int) -> bool:
     """Return whether a version is of release 0.1, which did not mark its commits."""
-    metadata = table_metadata(spark, location, version)
+    try:
+        metadata = table_metadata(spark, location, version)
+    except PropertiesUnknown:
+        return False  # So the commits stay somebody else's.
     properties = {} if metadata is None else metadata.properties
     return SCHEMA_LSN_PROPERTY in properties and OWNER_PROPERTY not in properties
 

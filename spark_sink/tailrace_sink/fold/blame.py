@@ -16,6 +16,7 @@ from tailrace_sink.errors import BadRecord, PartitionValueRefused, SinkError
 from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.rows.bad_records import Screen
 from tailrace_sink.spark.jvm_errors import is_analysis_error, translated
+from tailrace_sink.tables.lake_table import Kind, table_at
 
 
 def may_be_records(error: PySparkException | Py4JError, tables: TableWriter) -> bool:
@@ -63,7 +64,8 @@ def removal_of(spark: SparkSession, tables: TableWriter, paths: Sequence[str]) -
     """Return how to remove a table that cannot even be replaced; None if each can be.
 
     To replace a table, a format lists the files of its newest version. It reads none of them. A
-    companion is never replaced: no snapshot has the past that it holds.
+    companion is never replaced: no snapshot has the past that it holds. Of a history rows are read
+    to end intervals; a changelog is only appended to, so its rows are no cause.
 
     Args:
         paths: of a table and its companions, below the lake.
@@ -77,6 +79,6 @@ def removal_of(spark: SparkSession, tables: TableWriter, paths: Sequence[str]) -
             return tables.removal(path)
         except SinkError:
             return None  # The catalog did not show it, so nothing is known of its files.
-        if path != paths[0] and not is_readable(spark, tables, path):
+        if table_at(path)[1] is Kind.HISTORY and not is_readable(spark, tables, path):
             return tables.removal(path)
     return None

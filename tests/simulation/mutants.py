@@ -23,7 +23,13 @@ from tailrace_publisher.daemon.session import (
 )
 from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
-from tailrace_publisher.daemon.tables import coverage, rotation_step, table_update, tables
+from tailrace_publisher.daemon.tables import (
+    coverage,
+    rotation_step,
+    table_record,
+    table_update,
+    tables,
+)
 from tailrace_publisher.daemon.upkeep import cleanup as upkeep_cleanup
 from tailrace_publisher.daemon.upkeep import lakes, rotation, source_thread
 from tailrace_publisher.encode.event_kinds import Kind
@@ -49,6 +55,11 @@ _MAXTRANS_DEFAULT: Final = 500
 _STALL_S: Final = 60.0
 _LAST_LSN: Final = Lsn.from_bytes(b"\xff" * 10)
 _PATIENCE_S: Final = 1.0
+
+
+def _names_are_instances() -> AbstractContextManager[None]:
+    """After a restart, an instance that was created again under its name is the old one."""
+    return replaced(table_record.TableRecord, "object_ids", property(lambda _: {}))
 
 
 def _order_is_any() -> AbstractContextManager[None]:
@@ -505,6 +516,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "order-is-any": _order_is_any,
     "cut-answers-are-whole": _cut_answers_are_whole,
     "patches-stay": _patches_stay,
+    "names-are-instances": _names_are_instances,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -550,6 +562,7 @@ SIGNS: Final = {
     "order-is-any": ("missing [",),
     "cut-answers-are-whole": ("is said to be out",),
     "patches-stay": ("does not catch up",),
+    "names-are-instances": (" lacks ",),
     "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }
 """What a finding says that is of the fault: of these words, one."""

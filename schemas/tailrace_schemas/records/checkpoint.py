@@ -182,6 +182,8 @@ class TableCheckpoint:
         patch: what is re-read of it after a hand-over, as JSON; None where nothing is.
         repair: the keys of rows that a repair is reading, or where they are, as JSON; None where
             nothing is.
+        instance_ids: object id of each capture instance's change table, in the same order; empty in
+            records of earlier releases.
     """
 
     state: str
@@ -204,6 +206,7 @@ class TableCheckpoint:
     topic_partitions: int | None = None
     patch: str | None = None
     repair: str | None = None
+    instance_ids: tuple[int, ...] = ()
 
     def to_record(self) -> dict[str, Any]:
         """The fields of ``CHECKPOINT_SCHEMA``."""
@@ -228,6 +231,7 @@ class TableCheckpoint:
             "topic_partitions": self.topic_partitions,
             "patch": self.patch,
             "repair": self.repair,
+            "instance_ids": list(self.instance_ids),
         }
 
     @classmethod
@@ -258,6 +262,7 @@ class TableCheckpoint:
             topic_partitions=record["topic_partitions"],
             patch=record["patch"],
             repair=record["repair"],
+            instance_ids=tuple(record["instance_ids"]),
         )
 
 

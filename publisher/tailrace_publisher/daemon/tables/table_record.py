@@ -53,6 +53,8 @@ class TableRecord:
         patch: a patch that is due; it is being read if the state is REREADING and there is neither
             ``snapshot_where`` nor ``repair``.
         repair: the rows that an unfinished repair reads.
+        instance_ids: object ids of their change tables, in the same order; empty in records of
+            earlier releases. An instance that is disabled and enabled again has another one.
     """
 
     state: TableState = TableState.MISSING
@@ -73,6 +75,12 @@ class TableRecord:
     topic_partitions: int | None = None
     patch: Patch | None = None
     repair: RowKeys | LostRows | None = None
+    instance_ids: tuple[int, ...] = ()
+
+    @property
+    def object_ids(self) -> dict[str, int]:
+        """Object id of each instance's change table by name, as far as they are known."""
+        return dict(zip(self.instances, self.instance_ids, strict=False))
 
     @property
     def is_patched(self) -> bool:
@@ -146,6 +154,7 @@ class TableRecord:
             topic_partitions=record.topic_partitions,
             patch=None if record.patch is None else Patch.read(record.patch),
             repair=None if record.repair is None else _repair_of(record.repair),
+            instance_ids=record.instance_ids,
         )
 
     def to_checkpoint(self, position: ChangePosition, now_ms: int) -> TableCheckpoint:
@@ -171,6 +180,7 @@ class TableRecord:
             topic_partitions=self.topic_partitions,
             patch=None if self.patch is None else self.patch.write(),
             repair=None if self.repair is None else json.dumps(self.repair.fields()),
+            instance_ids=self.instance_ids,
         )
 
 
@@ -228,6 +238,7 @@ class OlderInstances:
             state=TableState.STOPPED if is_stopped else newest.state,
             covers_from=covers_from,
             instances=names,
+            instance_ids=(),
         )
 
     def left(self) -> list[str]:

@@ -101,6 +101,8 @@ class TableUpdate:
         registered = self._known_versions.of(table)
         self._state.adopt(table.name, self._names_of(table, registered))
         record, covers = self._state.of(table.name), table.recognised
+        if not table.object_ids:
+            table.object_ids = record.object_ids
         published, reached = self._state.published_lsn, self._state.position.commit_lsn
         if record.state in PUBLISHED:
             covers = covers_of(table, record, published, reached)
@@ -239,9 +241,15 @@ class TableUpdate:
         return covers
 
     def with_source(self, table: PublishedTable, record: TableRecord) -> TableRecord:
-        """Return a record with what later checks of renames and partition counts need."""
+        """Return a record with what later checks of renames and partition counts need.
+
+        And those of instances that were disabled and enabled again under their names.
+        """
+        ids = {instance.name: instance.object_id for instance in table.instances}
+        known = [ids[name] for name in record.instances if name in ids]
         return replace(
             record,
+            instance_ids=tuple(known) if len(known) == len(record.instances) else (),
             source_object_id=table.instances.newest.source_object_id,
             topic_partitions=self._topics.partitions(table.name),
         )

@@ -115,17 +115,28 @@ class LakeTableChanged(TableError):
 
     Attributes:
         column: names of the columns; empty if they are unknown.
+        is_replaced: whether a new snapshot replaces the table.
     """
 
-    def __init__(self, table: str, column: str, problem: str, *, is_shared: bool = False) -> None:
+    def __init__(
+        self,
+        table: str,
+        column: str,
+        problem: str,
+        *,
+        is_shared: bool = False,
+        is_replaced: bool = True,
+    ) -> None:
         self.table = table
         self.column = column
         self.problem = problem
+        self.is_replaced = is_replaced and not is_shared
         fix = f"take a new snapshot of the source table {SNAPSHOT_HELPS}, which replaces it"
-        if is_shared:
+        if not self.is_replaced:
+            whose = "each of its source tables" if is_shared else "its source table"
             fix = (
-                "undo that, or move the table's folder away and take a new snapshot of each of its"
-                " source tables: tailrace snapshot"
+                "undo that; or move the table's folder away (in a catalog, drop the table) and take"
+                f" a new snapshot of {whose}: tailrace snapshot"
             )
         super().__init__(
             f"table {table}{f', column {column}' if column else ''} of the lake was altered by"

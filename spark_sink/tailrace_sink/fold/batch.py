@@ -343,7 +343,12 @@ class BatchApplier:
         try:
             with (
                 self._metrics.table_seconds(name),
-                of_one_table(name, is_shared=source.is_shared, is_refused=is_refused),
+                of_one_table(
+                    name,
+                    is_shared=source.is_shared,
+                    is_replaced=source.may_be_replaced,
+                    is_refused=is_refused,
+                ),
             ):
                 path = table_path(source.lake_table)
                 describe_queries(session.spark, cut.batch, name)
@@ -358,6 +363,8 @@ class BatchApplier:
             self._idle.put(session)
 
     def _removal_of(self, source: TableBatch) -> str | None:
+        if not source.may_be_replaced:
+            return self._tables.removal(table_path(source.lake_table))
         session = self._idle.get()
         try:
             return removal_of(session.spark, self._tables, lake_paths(source.lake_table))

@@ -97,6 +97,15 @@ class TableBatch:
         return self.topic_range.is_only_whole and not self.is_shared
 
     @property
+    def may_be_replaced(self) -> bool:
+        """Whether its next snapshot replaces a lake table that refuses rows.
+
+        A later part of a snapshot cannot: the rows of the others would go.
+        """
+        has_key = all(version.key_columns for version in self.versions)
+        return has_key and not self.is_shared and not self.topic_range.is_part
+
+    @property
     def is_empty(self) -> bool:
         """Whether a snapshot found no row, so that no event names a schema."""
         return not self.writers and not self.missing

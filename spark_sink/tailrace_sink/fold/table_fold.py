@@ -38,7 +38,7 @@ from tailrace_sink.plan.ledger_difference import difference
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.ports.table_format import TableWriter
 from tailrace_sink.ports.writes import NotAsCounted, RowsChanged
-from tailrace_sink.spark.jvm_errors import is_analysis_error
+from tailrace_sink.spark.jvm_errors import is_analysis_error, translated
 from tailrace_sink.tables.lake_table import Kind, LakeTable, table_at, table_path
 from tailrace_sink.tables.origins import own_rows
 from tailrace_sink.tables.schema_record import Change
@@ -46,6 +46,18 @@ from tailrace_sink.watch.hooks import Hook
 from tailrace_sink.watch.metrics import SinkMetrics
 
 _log = structlog.get_logger("tailrace.sink")
+
+
+@contextmanager
+def _refused_by_a_companion(table: str, tables: TableWriter) -> Iterator[None]:
+    """Write to a table that was just replaced, which refuses nothing that the source has."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        if not (is_analysis_error(error) or tables.is_refused(error)):
+            raise
+        name, reason = f"{table}: a companion", str(translated("writing", error))
+        raise LakeTableChanged(name, "", reason, is_replaced=False) from error
 
 
 class TableFold:
@@ -247,7 +259,8 @@ class TableFold:
             # The whole table comes, which needs nothing that the lake has.
             table = self._tables.replaced(session, versions, reason)
             work = replace(work, table=table)
-            self._carry_out(session, source, work, companions.history, cut)
+            with _refused_by_a_companion(str(source.lake_table), self._writer):
+                self._carry_out(session, source, work, companions.history, cut)
         self._hook("merged", table.path)
         return self._versions(session, [table, *companions.tables])
 

@@ -41,6 +41,7 @@ def of_one_table(
     table: str,
     *,
     is_shared: bool = False,
+    is_replaced: bool = True,
     is_refused: Callable[[PySparkException | Py4JError], bool] = _never,
 ) -> Iterator[None]:
     """Do the work of one table.
@@ -48,6 +49,7 @@ def of_one_table(
     Args:
         table: name of the source table, or path of the lake table.
         is_shared: whether the lake table has rows of several source tables.
+        is_replaced: whether a new snapshot replaces the lake table.
         is_refused: whether a constraint of the lake table refused a row.
 
     Raises:
@@ -57,9 +59,10 @@ def of_one_table(
     try:
         yield
     except LakeTableChanged as error:
-        if not is_shared:
+        if not is_shared and (is_replaced or not error.is_replaced):
             raise
-        raise LakeTableChanged(error.table, error.column, error.problem, is_shared=True) from error
+        found = error.table, error.column, error.problem
+        raise LakeTableChanged(*found, is_shared=is_shared, is_replaced=False) from error
     except (SinkError, RegistryError):
         raise
     except RowsChanged as error:
@@ -70,7 +73,9 @@ def of_one_table(
     except (PySparkException, Py4JError) as error:
         if is_refused(error):
             reason = str(translated("writing", error))
-            raise LakeTableChanged(table, "", reason, is_shared=is_shared) from error
+            raise LakeTableChanged(
+                table, "", reason, is_shared=is_shared, is_replaced=is_replaced
+            ) from error
         raise translated(f"table {table}", error) from error
     except OSError as error:
         # PyArrow raises it for what a store answers, too. It names files, and no values.

@@ -15,6 +15,7 @@ from tailrace_sink.tables.column_identity import (
 )
 from tailrace_sink.tables.lake_table import (
     CDC_COLUMNS,
+    COMPANIONS,
     DELETES_PROPERTY,
     HISTORY_COLUMNS,
     MODE_PROPERTY,
@@ -59,8 +60,8 @@ def described_table(
     needed = HISTORY_COLUMNS if kind is Kind.HISTORY else CDC_COLUMNS
     gone = needed.keys() - {column.name for column in listed}
     if gone:
-        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), _GONE)
-    mirrored, foreign = _columns(table, listed, properties)
+        raise _changed(table, kind, gone, _GONE)
+    mirrored, foreign = _columns(table, kind, listed, properties)
     return LakeTable(
         table=table,
         kind=kind,
@@ -77,8 +78,17 @@ def described_table(
     )
 
 
+def _changed(table: TableName, kind: Kind, gone: Iterable[str], problem: str) -> LakeTableChanged:
+    name = f"{table}{COMPANIONS.get(kind, '')}"
+    columns = ", ".join(sorted(gone))
+    return LakeTableChanged(name, columns, problem, is_replaced=kind is Kind.MIRROR)
+
+
 def _columns(
-    table: TableName, columns: Iterable[Described], properties: Mapping[str, str]
+    table: TableName,
+    kind: Kind,
+    columns: Iterable[Described],
+    properties: Mapping[str, str],
 ) -> tuple[tuple[LakeColumn, ...], frozenset[str]]:
     """Split columns into those that mirror the source's and those that somebody else added.
 
@@ -89,7 +99,7 @@ def _columns(
     try:
         identities, must_have = known_identities(properties, {c.name: c.comment for c in listed})
     except ValueError as error:
-        raise LakeTableChanged(str(table), "", f"{COLUMNS_PROPERTY}: {error}") from error
+        raise _changed(table, kind, (), f"{COLUMNS_PROPERTY}: {error}") from error
     mirrored = tuple(
         LakeColumn(
             column.name,
@@ -105,5 +115,5 @@ def _columns(
     missing = must_have - {column.column_id for column in mirrored}
     if missing or not mirrored:
         gone = [name for name, identity in identities.items() if identity.column_id in missing]
-        raise LakeTableChanged(str(table), ", ".join(sorted(gone)), _GONE)
+        raise _changed(table, kind, gone, _GONE)
     return mirrored, frozenset(c.name.lower() for c in listed if c.name not in identities)

@@ -13,10 +13,12 @@ from tailrace_sink.errors import ApplyFailed, ForeignCommit, LakeRowsChanged
 from tailrace_sink.iceberg.names import BRANCH
 from tailrace_sink.reading.reader import read
 from tests.envelopes.source import Source
+from tests.envelopes.tables import SourceTable
 from tests.sink.conftest import Lake
 from tests.sink.iceberg.conftest import CatalogServer
 from tests.sink.iceberg.test_commits_between import load, runs
 from tests.sink.iceberg.test_cuts import Shop, once_is_enough
+from tests.sink.tables.test_altered_by_hand import Hand, Rows, adds, renames, retyped, tell
 
 pytestmark = [
     pytest.mark.spark,
@@ -107,3 +109,38 @@ def test_a_sink_that_runs_sees_a_branch_that_was_removed_or_moved_and_another_co
     assert "another column has the name n" in reasons[shop.items.topic]
     found = shop.by_key({"orders": shop.bare("orders"), "items": []})
     assert found["orders"] == shop.orders.rows, "no row is there twice"
+
+
+ALTERED = {
+    "dropped": Hand(("DROP COLUMN v",)),
+    "replaced": Hand(("DROP COLUMN v", "ADD COLUMN v STRING")),
+    "renamed": Hand(("RENAME COLUMN v TO value",)),
+    "added": Hand(("ADD COLUMN late STRING",), adds),
+    "widened": Hand(("ALTER COLUMN v TYPE BIGINT",), retyped("decimal(12,2)")),
+    "narrow": Hand((), retyped("varchar(9)")),
+    "partitioned": Hand(("ADD PARTITION FIELD v",), renames, stops=False),
+    "ordered": Hand(("WRITE ORDERED BY v",), stops=False),
+    "unset": Hand(("UNSET TBLPROPERTIES ('tailrace.columns')",)),
+    "own_columns": Hand(("DROP COLUMN _cdc_op",)),
+    "in_orc": Hand(("SET TBLPROPERTIES ('write.format.default' = 'orc')",), stops=False),
+}
+
+
+@pytest.mark.slow("eleven tables in four batches over a catalog")
+def test_a_snapshot_brings_back_whatever_was_altered(
+    source: Source, lake: Lake, server: CatalogServer, monkeypatch: pytest.MonkeyPatch
+):
+    space = f"altered_{source.prefix}".replace("-", "_")
+    data = f"{server.options['data']}/{space}"
+    iceberg = server.options | {"namespace": space, "data": data}
+    lake.options |= {"format": "iceberg", "iceberg": iceberg, "merge_pool": 1}
+    once_is_enough(monkeypatch)
+
+    def alter(name: str, text: str) -> None:
+        lake.spark.sql(f"ALTER TABLE other.{space}.{name} {text}")
+
+    def rows_of(table: SourceTable) -> Rows:
+        rows = read(lake.spark, lake.address).as_of("latest").read(table.name).collect()
+        return {table.key_of(row.asDict()): row.asDict() for row in rows}
+
+    tell(source, lake, ALTERED, alter, rows_of)

@@ -1,9 +1,10 @@
-"""Odd names of columns, and times at the ends of their types, in every reader of Iceberg."""
+"""Odd names, times at the ends of their types, and random tables in every reader of Iceberg."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -20,6 +21,7 @@ from tests.sink.iceberg.conftest import CatalogServer
 from tests.sink.iceberg.test_cuts import once_is_enough
 from tests.sink.iceberg.test_readers import READERS, pyiceberg_catalog
 from tests.sink.lake_files import int96_in_store
+from tests.sink.reading.test_every_reader import Rows, tell
 from tests.sink.reading.test_mapped_columns import KEY, ODD, SETTING, rows_of
 from tests.sink.tables.test_far_times import ZONES, check, commit_times, fill, told
 
@@ -170,3 +172,27 @@ def test_every_reader_has_the_ends_of_each_type_in_every_zone(
                 lake, zone, table.metadata_location, OTHERS, of_store(shared_store), **of_lake
             )
             check(found, expected, times)
+
+
+@pytest.mark.slow("a lake with three tables, whose cuts ten readers read")
+@pytest.mark.parametrize("seed", [1])
+def test_every_reader_has_the_rows_of_random_tables(
+    source: Source,
+    lake: Lake,
+    space: str,
+    server: CatalogServer,
+    shared_store: SharedStore,
+    seed: int,
+):
+    def programs(_: Lake, name: str, version: int) -> Iterator[tuple[str, Rows | None]]:
+        table = pyiceberg_catalog(server, shared_store).load_table((space, name))
+        for reader in READERS:
+            yield reader.__name__, reader(table, shared_store, version)
+
+    def compact(name: str) -> None:
+        lake.spark.sql(
+            f"CALL other.system.rewrite_data_files(table => '{space}.{name}',"
+            " options => map('rewrite-all', 'true'))"
+        )
+
+    assert tell(source, lake, seed, compact, programs) == 0, "no program refuses"

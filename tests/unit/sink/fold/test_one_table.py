@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tailrace_schemas.events.column_types import UnsupportedType
 from tailrace_sink.errors import (
+    SNAPSHOT_HELPS,
     ApplyFailed,
     KafkaUnavailable,
     LakeRowsChanged,
@@ -27,10 +28,10 @@ NAME = "shop.dbo.orders"
 SECRET = "value of a row"
 
 
-def raised(error: BaseException, *, is_shared: bool = False, is_refused: bool = False) -> SinkError:
+def raised(error: BaseException, *, is_refused: bool = False, **options: bool) -> SinkError:
     with (
         pytest.raises(SinkError) as caught,
-        of_one_table(NAME, is_shared=is_shared, is_refused=lambda _: is_refused),
+        of_one_table(NAME, is_refused=lambda _: is_refused, **options),
     ):
         raise error
     return caught.value
@@ -99,3 +100,14 @@ def test_a_type_without_a_lake_form_is_told_with_its_fix():
 def test_an_end_of_the_process_is_no_error_of_a_table():
     with pytest.raises(KeyboardInterrupt), of_one_table(NAME):
         raise KeyboardInterrupt
+
+
+def test_what_no_snapshot_replaces_is_to_be_undone_or_moved_away():
+    error = LakeTableChanged("shop.dbo.orders.changes", "v", "it was dropped", is_replaced=False)
+    for found in (
+        raised(error),
+        raised(LakeTableChanged(NAME, "n", "it was dropped"), is_replaced=False),
+        raised(PySparkException("refused"), is_refused=True, is_replaced=False),
+    ):
+        assert "move the table's folder away (in a catalog, drop the table)" in str(found)
+        assert SNAPSHOT_HELPS not in str(found), "the sink would request it again and again"

@@ -68,16 +68,19 @@ class Excuses:
         """An instance goes: may its table be stopped for it?
 
         One that is left and has no command ids has a transaction in another order, which shows if a
-        part of it was published.
+        part of it was published. Of a newer one that is gone nobody knows whether it had them.
         """
-        database = self.sim.group.database
+        database, position = self.sim.group.database, self.sim.published.position
+
+        def goes_on(other: Instance) -> bool:
+            if other.is_ordered_by_command_id:
+                return True
+            may_be_read = other.enabled_lsn < instance.enabled_lsn <= position
+            return not (instance.is_ordered_by_command_id or may_be_read)
+
         others = [i for i in database.instances_of(instance.source) if i is not instance]
-        if not any(
-            i.start_lsn is not None
-            and i.enabled_lsn <= self.sim.published.position
-            and i.is_ordered_by_command_id >= instance.is_ordered_by_command_id
-            for i in others
-        ):
+        there = [i for i in others if i.start_lsn is not None and i.enabled_lsn <= position]
+        if not any(map(goes_on, there)):
             name = database.tables[instance.source].name
             self.add(name, f"{instance.name} was disabled before its changes were out")
 

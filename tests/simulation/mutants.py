@@ -330,7 +330,7 @@ def _watermarks_of_lost_primaries() -> AbstractContextManager[None]:
 
 def _marks_prove_pages() -> AbstractContextManager[None]:
     """Of replicas: one that lags has all of a range if it has an entry that only marks time."""
-    return replaced(page_readers, "NEWEST", "SELECT sys.fn_cdc_get_max_lsn(); ")
+    return replaced(page_readers, "NEWEST", "sys.fn_cdc_get_max_lsn()")
 
 
 def _newest_by_date() -> AbstractContextManager[None]:
@@ -446,9 +446,18 @@ def _marks_are_ends() -> AbstractContextManager[None]:
 
 def _masked_pages() -> AbstractContextManager[None]:
     """Of masks: a page does not ask whether its values are masked."""
-    return replaced(
+    stack = ExitStack()
+    proof = replaced(
         proven_rows, "proof_of", lambda instance: (proven_rows.LOW_WATERMARK, (instance.name,))
     )
+    for each in (proof, _masks_asked_after()):
+        stack.enter_context(each)
+    return _closing(stack)
+
+
+def _masks_asked_after() -> AbstractContextManager[None]:
+    """Of masks: what UNMASK was given for between the rows and the question counts as seen."""
+    return replaced(proven_rows, "first_of", lambda _: (f"SELECT {page_readers.NEWEST};", ()))
 
 
 def _masked_chunks() -> AbstractContextManager[None]:
@@ -517,6 +526,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "cut-answers-are-whole": _cut_answers_are_whole,
     "patches-stay": _patches_stay,
     "names-are-instances": _names_are_instances,
+    "masks-asked-after": _masks_asked_after,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -563,6 +573,7 @@ SIGNS: Final = {
     "cut-answers-are-whole": ("is said to be out",),
     "patches-stay": ("does not catch up",),
     "names-are-instances": (" lacks ",),
+    "masks-asked-after": (" before.", " after.", ": at "),
     "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }
 """What a finding says that is of the fault: of these words, one."""

@@ -123,16 +123,20 @@ class Reselection:
         # sp_executesql or sp_prepexec, after which SET options are restored.
         # See: SET statements (Transact-SQL), considerations.
         batch = READ_COMMITTED + " ".join([self._statement] * len(rows))
+        if not self._sees_values():  # before and after: rights may be granted in between
+            return [None] * len(rows)
         sets = self._connection.query_sets(batch, *texts)
-        if self._instance.may_be_masked and not self._sees_values():
+        if not self._sees_values():
             return [None] * len(rows)
         return [found[0] if found else None for found in sets]
 
     def _sees_values(self) -> bool:
-        """Return whether the selected values are the table's; queried after they were read.
+        """Return whether the selected values are the table's.
 
         A row that a security policy hides is not found, and keeps its mark.
         """
+        if not self._instance.may_be_masked:
+            return True
         hidden = replace(hidden_data(self._connection, only=self._instance), filtered={})
         try:
             check_rows_visible(hidden, self._instance, self._names)

@@ -148,6 +148,8 @@ class TableReader:
         self._has_ended = True  # reset below once a chunk is read that is not the last
         connection = source.connection
         self._check_sees(connection, position)
+        # Before and after: rights may be granted between the rows and the question.
+        self._check_visible(source)
         chunk = Chunk()
         try:
             if self.table.repair is not None:

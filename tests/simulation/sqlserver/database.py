@@ -161,7 +161,7 @@ class Database:
             self.has_command_id,
             self.has_command_id and record.is_ordered,
             record.time,
-            listed=record.captured,
+            listed=record.captured if record.is_list else None,
             masked=set(table.masked),
         )
 

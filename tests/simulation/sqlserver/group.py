@@ -170,11 +170,13 @@ class Group:
         *,
         is_ordered: bool = True,
         captured: frozenset[str] | None = None,
+        is_list: bool = True,
     ) -> None:
         """sys.sp_cdc_enable_table.
 
         Args:
             captured: names of the captured columns; None for all.
+            is_list: whether they are an operator's.
         """
         self.next_object += 1
         now = self.server.clock.local()
@@ -187,6 +189,7 @@ class Group:
             is_ordered,
             captured,
             now - timedelta(hours=self.next_object) if self.dates_back else None,
+            is_list,
         )
         self.write(record)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from tests.simulation.sqlserver.select import SqlError
-from tests.simulation.sqlserver.statements import Answer, pattern
+from tests.simulation.sqlserver.statements import Answer, answer, pattern
 from tests.simulation.sqlserver.view import View
 
 
@@ -34,11 +34,26 @@ def _hidden(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     ]
 
 
-@pattern(r"SELECT CASE WHEN NOT EXISTS \(SELECT \* FROM cdc\.change_tables ct JOIN sys\.masked_.*")
+_UNMASKED: Final = r"CASE WHEN NOT EXISTS \(SELECT \* FROM cdc\.change_tables ct JOIN sys\.masked_"
+
+
+@pattern(rf"SELECT {_UNMASKED}.* THEN sys\.fn_cdc_get_min_lsn\(\?\) END")
 def _unmasked_low_watermark(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
+    name = parameters[0]
+    return [(None if _reads_masks(view, name) else view.min_lsn(name),)]
+
+
+_NEWEST: Final = r"SELECT ISNULL\((?P<newest>.*), CAST\(0 AS binary\(10\)\)\)"
+
+
+@pattern(rf"{_NEWEST} \+ {_UNMASKED}.* THEN 0x00 ELSE 0x01 END")
+def _newest_and_masks(view: View, parameters: Sequence[Any], match: re.Match[str]) -> Answer:
+    ((newest,),) = answer(view, f"SELECT {match['newest']}", ())
+    return [((newest or bytes(10)) + bytes([_reads_masks(view, parameters[0])]),)]
+
+
+def _reads_masks(view: View, name: str) -> bool:
     if not view.features.has_masks:
         raise SqlError(208, "Invalid object name 'sys.masked_columns'.")
-    name = parameters[0]
     instance = view.database.instances.get(name)
-    is_masked = instance is not None and bool(view.masked(instance))
-    return [(None if is_masked else view.min_lsn(name),)]
+    return instance is not None and bool(view.masked(instance))

@@ -104,6 +104,7 @@ class EnableInstance(Record):
         is_ordered: whether ``__$command_id`` is in the index, where there is the column.
         captured: names of the captured columns; None for all.
         created: ``create_date``; None if it is the record's time.
+        is_list: whether the names are an operator's, so that they bind the instances after it.
     """
 
     name: str
@@ -112,6 +113,7 @@ class EnableInstance(Record):
     is_ordered: bool = True
     captured: frozenset[str] | None = None
     created: datetime | None = None
+    is_list: bool = True
 
 
 @dataclass(frozen=True, slots=True)

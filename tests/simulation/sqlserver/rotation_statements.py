@@ -49,8 +49,11 @@ def _enable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     columns = None if listed is None else frozenset(listed[1:-1].split("], ["))
     if columns is not None and columns - {column.name for column in table.columns}:
         raise SqlError(22942, "A column of the list is not in the source table.")
-    _check_listed(database.instances_of(table.object_id), table, columns)
-    view.group.enable(name, table, captured=columns)
+    present = list(database.instances_of(table.object_id))
+    _check_listed(present, table, columns)
+    # A publisher repeats a list, or makes one where DDL is not captured yet: that binds nobody.
+    is_list = any(instance.listed is not None for instance in present)
+    view.group.enable(name, table, captured=columns, is_list=is_list)
     return []
 
 

@@ -7,7 +7,7 @@ from the low watermark that it had when it was first seen. All functions here ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -148,11 +148,13 @@ def still_covered(
     covers: Mapping[str, Lsn],
     published: Lsn,
     reached: Lsn,
+    registered: Iterable[TableSchema] = (),
 ) -> TableRecord:
     """Return the record of a published table with the instances that hold its changes now.
 
     Args:
         covers: as :func:`covers_of` returns it, for the same LSNs.
+        registered: the versions in the registry, which outlive their instances.
 
     Raises:
         PositionExpired: no instance holds the next changes; the one that held them was disabled.
@@ -168,7 +170,9 @@ def still_covered(
     if not covers:
         return record
     if published < reached and not may_start:
-        _check_order_kept(table, record, covers, published, reached)
+        began = {of.capture_instance for of in registered if of.schema_lsn <= reached}
+        later = {of.capture_instance for of in registered} - began
+        _check_order_kept(table, record, covers, later, published, reached)
     if may_start:
         known = min(covers.values())
     patch = record.patch
@@ -182,6 +186,7 @@ def _check_order_kept(
     table: PublishedTable,
     record: TableRecord,
     covers: Mapping[str, Lsn],
+    later: Set[str],
     published: Lsn,
     reached: Lsn,
 ) -> None:
@@ -191,6 +196,9 @@ def _check_order_kept(
     successor is disabled, the same rows come in another order, and some would be skipped. If no
     instance has command ids, there is no other order, but a record does not say so.
 
+    Args:
+        later: names of instances of which no version had begun when the part was read.
+
     Raises:
         PositionExpired: the part may be from an instance that is gone.
     """
@@ -199,7 +207,7 @@ def _check_order_kept(
         return
     names = record.instances
     newer = names[names.index(reading.name) + 1 :] if reading.name in names else ()
-    gone = [name for name in newer if name not in covers]
+    gone = [name for name in newer if name not in covers and name not in later]
     if gone:
         needed, whole = published.increment(), reached.increment()
         raise PositionExpired(reading.name, needed, whole, disabled=gone)

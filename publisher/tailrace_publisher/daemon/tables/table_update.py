@@ -124,7 +124,7 @@ class TableUpdate:
         for instance in table.instances:
             check_readable(catalog.hidden, instance, self._columns_of(instance))
         if record.state in PUBLISHED:
-            after = still_covered(table, record, covers, published, reached)
+            after = still_covered(table, record, covers, published, reached, registered)
             if covers:  # else its instances are gone, and the next one is not recognised yet
                 after = self._with_patch(table, after, registered)
             self._log_instances(table, record, after)

@@ -21,11 +21,12 @@ from tailrace_publisher.source.connection.odbc import OdbcError
 from tailrace_publisher.source.connection.tries import tried
 from tailrace_publisher.source.log.queries import lsn_or_none
 from tailrace_publisher.source.pages.page_readers import (
-    NEWEST,
+    FIRST_BYTES,
     Fetched,
     Stamps,
     StatementOf,
     TableRows,
+    seen_first,
 )
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.page_statements import Bound
@@ -72,8 +73,7 @@ class BlockReader:
         parameters: Sequence[object],
         statements: int,
         proof: Bound,
-        *,
-        with_newest: bool,
+        first: Bound | None,
     ) -> Fetched[BlockRows]:
         """See :class:`PageReader`.
 
@@ -81,10 +81,9 @@ class BlockReader:
             Declined: the reference is to read this page.
             SourceError: the typed reason of the failure.
         """
-        text = f"{NEWEST if with_newest else ''}{batch}"
-        return tried(
-            partial(self._read, text, parameters, statements, proof, with_newest=with_newest)
-        )
+        before, names = first or ("", ())
+        text, bound = f"{before} {batch}".lstrip(), [*names, *parameters]
+        return tried(partial(self._read, text, bound, statements, proof, first))
 
     def _read(
         self,
@@ -92,13 +91,12 @@ class BlockReader:
         parameters: Sequence[object],
         statements: int,
         proof: Bound,
-        *,
-        with_newest: bool,
+        first: Bound | None,
     ) -> Fetched[BlockRows]:
         instance = self._encoder.schema.capture_instance
         try:
             with self._session.faults.declined(instance):
-                return self._read_sets(text, parameters, statements, proof, with_newest=with_newest)
+                return self._read_sets(text, parameters, statements, proof, first)
         except RowRefused as error:
             raise Declined(str(error)) from error
         except OdbcError as error:
@@ -112,16 +110,15 @@ class BlockReader:
         parameters: Sequence[object],
         statements: int,
         proof: Bound,
-        *,
-        with_newest: bool,
+        first: Bound | None,
     ) -> Fetched[BlockRows]:
         # See: cdc.lsn_time_mapping, sys.fn_cdc_get_min_lsn: one before the rows, one after them
         connection = self._session.connection
         proving, names = proof
         connection.execute(f"{text} {proving}", [*parameters, *names])
-        newest = None
-        if with_newest:
-            newest = lsn_or_none(connection.values(LSN_BYTES)[0])
+        newest, was_masked = None, False
+        if first:
+            newest, was_masked = seen_first(connection.values(FIRST_BYTES)[0])
             connection.next_set()
         sets: list[BlockRows] = []
         page = _Measured(self._row_size, self._limit)
@@ -139,7 +136,7 @@ class BlockReader:
             connection.execute(proving, names)
         minimum = lsn_or_none(connection.values(LSN_BYTES)[0])
         connection.end()
-        return Fetched(newest, sets, minimum, page.is_cut)
+        return Fetched(newest, sets, minimum, page.is_cut, was_masked)
 
     def _fetched(self, connection: BlockConnection) -> Iterator[FetchedBlock]:
         """Blocks of the current result set, each on its way to be encoded."""

@@ -16,26 +16,45 @@ from tailrace_publisher.source.log.commit_times import Commits
 from tailrace_publisher.source.log.queries import COMPLETE, LOW_WATERMARK, lsn_or_none
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.page_statements import Bound
-from tailrace_schemas.position.lsn import Lsn
+from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 from tailrace_schemas.records.dead_letters import DeadLetter
-
-# See: cdc.lsn_time_mapping (Transact-SQL), tran_id; the page of sys.fn_cdc_get_max_lsn
-NEWEST: Final = f"SELECT ({COMPLETE}); "
-"""One row; NULL without such an entry."""
 
 StatementOf = Callable[[Set[str]], str]
 """Returns a statement, given the names of the columns whose reader takes bytes of char and varchar.
 """
 _UNMASKED: Final = (
-    "SELECT CASE WHEN NOT EXISTS (SELECT * FROM cdc.change_tables ct JOIN sys.masked_columns m"
+    "NOT EXISTS (SELECT * FROM cdc.change_tables ct JOIN sys.masked_columns m"
     " ON m.object_id = ct.object_id WHERE ct.capture_instance = ?)"
     " OR COALESCE(HAS_PERMS_BY_NAME(N'cdc.' + QUOTENAME(?), N'OBJECT', N'UNMASK'),"
     " HAS_PERMS_BY_NAME(NULL, N'DATABASE', N'UNMASK'), 0) = 1"
-    " THEN sys.fn_cdc_get_min_lsn(?) END"
 )
-"""The low watermark; NULL if the login reads a mask in any column of the change table.
+"""Condition that the login reads no mask in any column of the change table.
 
 See: sys.masked_columns; Dynamic data masking, granular permissions."""
+# See: cdc.lsn_time_mapping (Transact-SQL), tran_id; the page of sys.fn_cdc_get_max_lsn
+NEWEST: Final = f"({COMPLETE})"
+"""The LSN up to which all commits are seen; NULL without such an entry."""
+FIRST_BYTES: Final = LSN_BYTES + 1
+"""Of the value of :func:`first_of`, at most."""
+
+
+def first_of(instance: CaptureInstance) -> Bound:
+    """Return what comes before the first rows of a range: up to where all commits are seen.
+
+    It is one value, which :func:`seen_first` reads. UNMASK may be granted after the rows were read
+    and before what proves them, so it is asked before them, too.
+    """
+    if not instance.may_be_masked:
+        return f"SELECT {NEWEST};", ()
+    newest = f"ISNULL({NEWEST}, CAST(0 AS binary({LSN_BYTES})))"
+    text = f"SELECT {newest} + CASE WHEN {_UNMASKED} THEN 0x00 ELSE 0x01 END;"
+    return text, (instance.name, f"{instance.name}_CT")
+
+
+def seen_first(value: bytes | None) -> tuple[Lsn | None, bool]:
+    """Return the LSN that the value of :func:`first_of` has, and whether the login reads masks."""
+    found = value or b""
+    return lsn_or_none(found[:LSN_BYTES] or None), found[LSN_BYTES:] == b"\1"
 
 
 def proof_of(instance: CaptureInstance) -> Bound:
@@ -43,7 +62,8 @@ def proof_of(instance: CaptureInstance) -> Bound:
     name = instance.name
     if not instance.may_be_masked:
         return LOW_WATERMARK, (name,)
-    return _UNMASKED, (name, f"{name}_CT", name)
+    text = f"SELECT CASE WHEN {_UNMASKED} THEN sys.fn_cdc_get_min_lsn(?) END"
+    return text, (name, f"{name}_CT", name)
 
 
 Rows = TypeVar("Rows", bound=Sequence[Any])
@@ -59,12 +79,14 @@ class Fetched(Generic[Rows]):
         low_watermark: of the capture instance, read after the rows. None if there is no instance,
             or if the rows may hold masks.
         is_cut: whether the byte limit cut the last set.
+        was_masked: whether the rows may hold masks by the statement before them.
     """
 
     newest: Lsn | None
     sets: list[Rows]
     low_watermark: Lsn | None
     is_cut: bool
+    was_masked: bool = False
 
 
 class PageReader(Protocol[Rows]):
@@ -87,13 +109,13 @@ class PageReader(Protocol[Rows]):
         parameters: Sequence[object],
         statements: int,
         proof: Bound,
-        *,
-        with_newest: bool,
+        first: Bound | None,
     ) -> Fetched[Rows]:
         """Read the rows of a batch, what is complete before it, and the low watermark after it.
 
         Args:
-            proof: the statement that reads the low watermark.
+            proof: the statement that reads the low watermark (:func:`proof_of`).
+            first: the statement before the rows (:func:`first_of`), if it is wanted.
 
         Raises:
             SourceError: the typed reason of the failure.
@@ -242,20 +264,20 @@ class RowReader:
         parameters: Sequence[object],
         statements: int,
         proof: Bound,
-        *,
-        with_newest: bool,
+        first: Bound | None,
     ) -> Fetched[list[ChangeRow]]:
         """See :class:`PageReader`; the first parameter of a statement is its row limit."""
         asked = cast(int, parameters[0])
-        text = f"{NEWEST if with_newest else ''}{batch}"
+        before, names = first or ("", ())
+        text, parameters = f"{before} {batch}".lstrip(), [*names, *parameters]
         size, limit = self._row_size, self._limit
         is_measured = size.needs_measuring(limit) and size.may_exceed(asked * statements, limit)
         fetch = self._measured if is_measured else self._fetched
         sets, minimum, is_cut = fetch(text, parameters, proof)
-        newest = lsn_or_none(sets.pop(0)[0][0]) if with_newest else None
+        newest, was_masked = seen_first(sets.pop(0)[0][0]) if first else (None, False)
         if not is_measured:
             self._learn_of_full(sets, asked)
-        return Fetched(newest, sets, minimum, is_cut)
+        return Fetched(newest, sets, minimum, is_cut, was_masked)
 
     def together(self, parts: Sequence[list[ChangeRow]]) -> list[ChangeRow]:
         """See :class:`PageReader`."""

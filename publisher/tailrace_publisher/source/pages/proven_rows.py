@@ -4,11 +4,11 @@ After the rows of a page, in the same round trip, comes the instance's low water
 that no row of the page was cleaned up before it was read. It is NULL if the login reads a mask in
 the change table, so masks are noticed on the connection that read them.
 
-Before the first page, in its round trip, comes the LSN up to which the connection sees all commits.
-On a replica that lags the one where the range was planned, a short page is not the last one. The
-newest LSN does not show that: an entry that only marks time may be above a missing commit. A
-connection stays at its server, and what that server shows only grows, so this proof holds for the
-following pages.
+Before the first page, in its round trip, comes the LSN up to which the connection sees all commits,
+and whether the login reads masks. On a replica that lags the one where the range was planned, a
+short page is not the last one. The newest LSN does not show that: an entry that only marks time may
+be above a missing commit. A connection stays at its server, and what that server shows only grows,
+so this proof holds for the following pages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ from tailrace_publisher.source.log.queries import (
     lsn_or_none,
     max_lsn,
 )
-from tailrace_publisher.source.pages.page_readers import PageReader, Rows, proof_of
+from tailrace_publisher.source.pages.page_readers import (
+    PageReader,
+    Rows,
+    first_of,
+    proof_of,
+)
 from tailrace_publisher.source.pages.page_statements import Bound
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
@@ -88,20 +93,20 @@ class ProvenRows:
         name, proof = self._instance.name, proof_of(self._instance)
         batch = " ".join(statement for statement, _ in statements)
         parameters = [value for _, values in statements for value in values]
-        newest = not self._sees_range
+        first = None if self._sees_range else first_of(self._instance)
         try:
-            fetched = reader.read(batch, parameters, len(statements), proof, with_newest=newest)
+            fetched = reader.read(batch, parameters, len(statements), proof, first)
         except SourceError as error:
             self._check_cause(error, after)
             # The cause is gone: the replica has caught up since the statement.
-            fetched = reader.read(batch, parameters, len(statements), proof, with_newest=newest)
-        if not self._sees_range:
+            fetched = reader.read(batch, parameters, len(statements), proof, first)
+        low_watermark = fetched.low_watermark
+        if self._instance.may_be_masked and (low_watermark is None or fetched.was_masked):
+            low_watermark = self._if_visible()
+        if first is not None:
             if (fetched.newest or Lsn.ZERO) < self._needs:
                 raise SourceBehind(name, fetched.newest, self._needs)
             self._sees_range = True
-        low_watermark = fetched.low_watermark
-        if low_watermark is None and self._instance.may_be_masked:
-            low_watermark = self._if_visible()
         self._check_held(low_watermark, after)
         for number, part in enumerate(fetched.sets, 1):
             if len(part) >= asked:

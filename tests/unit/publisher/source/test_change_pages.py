@@ -76,7 +76,7 @@ class ChangeTable:
         given = iter(parameters)
         sets: list[list[Any]] = []
         *statements, low_watermark = sql.split(";")
-        if f"{statements[0]}; " == NEWEST:
+        if statements[0] == f"SELECT {NEWEST}":
             sets.append([(LAST.to_bytes(),)])
             del statements[0]
         assert low_watermark.strip() == "SELECT sys.fn_cdc_get_min_lsn(?)"

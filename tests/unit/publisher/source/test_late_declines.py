@@ -60,8 +60,8 @@ class Encoding:
         self._reads = 0
         self._changed = threading.Condition()
 
-    def read(self, *asked: Any, with_newest: bool) -> Fetched[list[ChangeRow]]:
-        found = self._reader.read(*asked, with_newest=with_newest)
+    def read(self, *asked: Any) -> Fetched[list[ChangeRow]]:
+        found = self._reader.read(*asked)
         with self._changed:
             self._reads += 1
             self._changed.notify_all()

@@ -113,7 +113,7 @@ class LargeRows:
         self, sql: str, *parameters: Any, size_of: Callable[[Any], int], at_most: int
     ) -> tuple[list[list[Any]], bool]:
         sets: list[list[Any]] = []
-        if sql.startswith(NEWEST):
+        if sql.startswith(f"SELECT {NEWEST}"):
             sets.append([(Lsn(1, len(self._sizes), 1).to_bytes(),)])
         if "[__$start_lsn] = ?" in sql:
             sets.append([])  # a transaction has one row

@@ -111,7 +111,7 @@ class Replica:
             if after < Lsn(1, n, 1).to_bytes() <= up_to
         ][:rows]
         sets: list[list[Any]] = [found, [(Lsn(1, 0, 1).to_bytes(),)]]
-        if sql.startswith(NEWEST):
+        if sql.startswith(f"SELECT {NEWEST}"):
             newest = Lsn(1, self.redone, 1).to_bytes() if self.redone else None
             sets.insert(0, [(newest,)])
         if "[__$start_lsn] = ?" in sql:

@@ -216,6 +216,21 @@ def test_an_instance_without_command_ids_does_not_go_on_amid_a_transaction_of_an
     assert caught.value.disabled == ("b",)
 
 
+def test_an_instance_that_began_after_the_transaction_was_not_read_there():
+    left = table(replace(instance("a", 10), ordered_by_command_id=False))
+    covers, names = {"a": at(10)}, FOLLOWED.instances
+    for begins, is_later in ((61, True), (60, False)):
+        registered = [
+            TableSchema(TABLE, name, at(of), ()) for name, of in (("a", 10), ("b", begins))
+        ]
+        if is_later:
+            found = still_covered(left, FOLLOWED, covers, at(59), at(60), registered)
+            assert (names, found.instances) == (("a", "b"), ("a",))
+        else:
+            with pytest.raises(PositionExpired, match="b was disabled"):
+                still_covered(left, FOLLOWED, covers, at(59), at(60), registered)
+
+
 def test_query_functions_have_one_order_for_all_instances():
     older = replace(instance("a", 10), ordered_by_command_id=False, by_function=True)
     left = table(older)

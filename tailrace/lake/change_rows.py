@@ -9,13 +9,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.lake.tail_events import decode, in_terms_of
+from tailrace.lake.tail_events import decode
 from tailrace_schemas.events.column_types import lake_type as sql_type_of
 from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.columns.arrow_values import lake_type
-from tailrace_sink.columns.spec import Column, Target, Work, Writer
+from tailrace_sink.columns.spec import Column, Target, Work
 from tailrace_sink.reading.cut_id import CutId
-from tailrace_sink.rows.writer_schema import WriterSchema, fields_of
+from tailrace_sink.rows.column_targets import fields_in, version_in, writers_of
+from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import (
     CHANGED,
     CHANGES_COLUMNS,
@@ -65,7 +66,7 @@ class ChangeTable:
         for writer in writers:
             if writer.schema_id in self.schema_ids:
                 continue
-            for column in in_terms_of(self.columns, writer).version.columns:
+            for column in version_in(self.columns, writer).columns:
                 holder = self.columns.holder_of(column)
                 wanted = sql_type_of(column.type, lossless=column.lossless)
                 if holder is None or widening(holder.type, wanted) is not Widening.HOLDS:
@@ -89,9 +90,8 @@ def change_rows(
     Raises:
         NeedsSpark: only Spark casts a value.
     """
-    listed = tuple(Writer(writer.schema_id, writer.avro) for writer in writers)
     first, end = between
-    work = Work(listed, (_target(columns, writers),), None, end.lsn)
+    work = Work(writers_of(writers), (_target(columns, writers),), None, end.lsn)
     if first is None:
         rows = decode(values, work, str(source))
     else:
@@ -118,10 +118,7 @@ def with_origin(changes: pa.Table, source: TableName) -> pa.Table:
 
 def _target(columns: LakeTable, writers: Sequence[WriterSchema]) -> Target:
     """Describe both images of a change as columns, with their presence."""
-    by_writer = {
-        writer.schema_id: fields_of(columns, in_terms_of(columns, writer).version)
-        for writer in writers
-    }
+    by_writer = fields_in(columns, writers)
     found: list[Column] = []
     for image in _IMAGES:
         found.append(Column(image, image, "BOOLEAN", image=image, is_presence=True))

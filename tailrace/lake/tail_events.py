@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,16 +17,15 @@ from tailrace_schemas.topics.topic_names import TableName
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import ChangeDecoder
 from tailrace_sink.columns.cursor import Undecodable
-from tailrace_sink.columns.spec import Target, Work, Writer
+from tailrace_sink.columns.spec import Target, Work
 from tailrace_sink.errors import BadRecord, SinkError
 from tailrace_sink.fold.table_batch import TableBatch
 from tailrace_sink.plan.ledger_difference import difference, difference_without
 from tailrace_sink.plan.topic_ranges import Counted
 from tailrace_sink.reading.tail_plan import TailPlan
-from tailrace_sink.rows.column_targets import target_of
+from tailrace_sink.rows.column_targets import target_of, writers_of
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import LakeTable
-from tailrace_sink.tables.origins import ORIGIN, in_shared_table, origin_values
 
 _HASH: Final = "position_hash"
 
@@ -93,24 +91,15 @@ def decoded(values: pa.Table, table: LakeTable, batch: TableBatch) -> tuple[pa.T
         NeedsSpark: a value of an earlier type has a cast that only Spark does, or does not fit.
     """
     found = batch.topic_range
-    writers = [in_terms_of(table, writer) for writer in batch.writers]
-    target = target_of(table, writers, "", {}, 0)
-    # No event has a field with the origin of its row: it is the batch's (``_with_origin``).
-    columns = tuple(replace(c, fields={}) if c.name in ORIGIN else c for c in target.columns)
-    key = () if table.kind.appends else table.key
-    target = replace(target, columns=columns, key=key, keeps_deletes=True)
-    work = Work(
-        tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
-        (target,),
-        found.after_lsn,
-        found.up_to_lsn,
-    )
+    is_last = not table.kind.appends
+    target = target_of(table, batch.writers, "", {}, 0, last_only=is_last, keeps_deletes=True)
+    work = Work(writers_of(batch.writers), (target,), found.after_lsn, found.up_to_lsn)
     try:
         rows = decode(values, work, table.source)
     except Undecodable as error:
         # Spark puts such a record aside as a dead letter, or refuses it by name.
         raise NeedsSpark(f"the events of table {table.source} in the log", str(error)) from error
-    return _with_origin(rows, table, batch.table), target
+    return rows, target
 
 
 def decode(values: pa.Table, work: Work, table: str) -> pa.Table:
@@ -132,22 +121,6 @@ def decode(values: pa.Table, work: Work, table: str) -> pa.Table:
     return pa.Table.from_batches(parts, schema=decoder.schemas[0]).combine_chunks()
 
 
-def in_terms_of(table: LakeTable, writer: WriterSchema) -> WriterSchema:
-    """Describe a writer schema in the terms of a lake table that its table may share."""
-    if not table.is_shared:
-        return writer
-    return replace(writer, version=in_shared_table(writer.version, table.table))
-
-
-def _with_origin(rows: pa.Table, table: LakeTable, source: TableName) -> pa.Table:
-    origin = origin_values(source)
-    for place, column in enumerate(table.columns):
-        if column.is_origin:
-            text = pa.repeat(pa.scalar(origin[column.column_id]), rows.num_rows)
-            rows = rows.set_column(place, rows.schema.field(place), text)
-    return rows
-
-
 def _headers(values: pa.Table) -> pa.ChunkedArray:
     return pc.binary_slice(values["value"], 0, FRAME_BYTES)
 
@@ -166,8 +139,7 @@ def counted_by(
     Raises:
         Undecodable: a message is none of the writer schemas.
     """
-    listed = tuple(Writer(writer.schema_id, writer.avro) for writer in writers)
-    decoder = ChangeDecoder(Work(listed, ()))
+    decoder = ChangeDecoder(Work(writers_of(writers), ()))
     hashes = [pa.array(decoder.position_hashes(chunk)) for chunk in values["value"].chunks]
     every = values.select(list(columns)).append_column(_HASH, pa.chunked_array(hashes, pa.int64()))
     groups = every.group_by(list(columns)).aggregate([(_HASH, "sum"), (_HASH, "count")])
@@ -196,9 +168,9 @@ def reasons_of(
     Args:
         missing: id of each writer schema that could not be found, to the reason.
     """
-    listed = [Writer(writer.schema_id, writer.avro) for writer in writers]
+    listed = writers_of(writers)
     try:
-        every = ChangeDecoder(Work(tuple(listed), ()))
+        every = ChangeDecoder(Work(listed, ()))
         for chunk in values["value"].chunks:
             every.decode(chunk)
     except Undecodable:

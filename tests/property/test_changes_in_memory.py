@@ -12,7 +12,7 @@ from tailrace_sink.rows.changes_in_memory import latest_in_memory
 from tailrace_sink.rows.last_change import available_flag
 from tailrace_sink.tables.lake_table import Kind
 from tailrace_sink.tables.new_table import new_table
-from tailrace_sink.tables.origins import in_shared_table
+from tailrace_sink.tables.origins import ORIGIN, in_shared_table
 from tests.property.test_columns import FAST, position_of
 from tests.property.test_encode_roundtrip import Page, encoder_of, pages
 from tests.property.test_last_changes import LARGE, MIRROR, WRITER
@@ -26,7 +26,7 @@ def messages_of(page: Page) -> pa.ChunkedArray:
 @given(page=pages())
 @FAST
 def test_each_key_has_its_last_change_and_says_which_large_values_it_has(page: Page):
-    found = latest_in_memory(messages_of(page), MIRROR, [WRITER], None, None)
+    found = latest_in_memory(messages_of(page), MIRROR, [WRITER], [], None, None)
     assert found is not None
     names = [column.name for column in MIRROR.columns] + list(MIRROR.cdc_columns)
     assert found.column_names == [*names, *(available_flag(n) for n in range(len(LARGE)))]
@@ -47,7 +47,9 @@ def test_each_key_has_its_last_change_and_says_which_large_values_it_has(page: P
 @given(page=pages())
 @FAST
 def test_messages_outside_of_the_cut_are_no_changes(page: Page):
-    found = latest_in_memory(messages_of(page), MIRROR, [WRITER], "ffffffff:ffffffff:ffff", None)
+    found = latest_in_memory(
+        messages_of(page), MIRROR, [WRITER], [], "ffffffff:ffffffff:ffff", None
+    )
     assert found is not None
     assert not found.num_rows
 
@@ -56,12 +58,39 @@ def test_spark_decodes_what_is_not_decoded_by_columns():
     framed = bytes([0]) + (WRITER.schema_id + 1).to_bytes(4, "big") + b"x"
     for value in (b"", framed, None):
         values = pa.chunked_array([pa.array([value], pa.binary())])
-        assert latest_in_memory(values, MIRROR, [WRITER], None, None) is None
+        assert latest_in_memory(values, MIRROR, [WRITER], [], None, None) is None
     nothing = pa.chunked_array([], pa.binary())
-    assert latest_in_memory(nothing, MIRROR, [WRITER], None, None) is not None
-    into = in_shared_table(WRITER.version, TableName("shop", "dbo", "orders"))
-    shared = new_table(into, Kind.MIRROR)
-    assert shared.is_shared
-    assert latest_in_memory(nothing, shared, [WRITER], None, None) is None
+    assert latest_in_memory(nothing, MIRROR, [WRITER], [], None, None) is not None
     columns = (*MIRROR.columns[:-1], replace(MIRROR.columns[-1], type="VARIANT"))
-    assert latest_in_memory(nothing, replace(MIRROR, columns=columns), [WRITER], None, None) is None
+    assert (
+        latest_in_memory(nothing, replace(MIRROR, columns=columns), [WRITER], [], None, None)
+        is None
+    )
+
+
+@given(page=pages(), others=pages())
+@FAST
+def test_of_several_tables_each_row_has_its_origin_and_others_are_passed_over(
+    page: Page, others: Page
+):
+    shared = new_table(in_shared_table(WRITER.version, TableName("shop", "all", "t")), Kind.MIRROR)
+    assert shared.is_shared
+    other = replace(WRITER, schema_id=WRITER.schema_id + 1)
+    header = bytes([0]) + other.schema_id.to_bytes(4, "big")
+    of_others = [header + of.as_py()[5:] for of in messages_of(others)]
+    values = pa.chunked_array([*messages_of(page).chunks, pa.array(of_others, pa.binary())])
+
+    alone = latest_in_memory(messages_of(page), MIRROR, [WRITER], [], None, None)
+    found = latest_in_memory(values, shared, [WRITER], [other], None, None)
+
+    assert alone is not None
+    assert found is not None
+    assert found.select(list(origin_of())).to_pylist() == [origin_of()] * found.num_rows
+    ordered = [("_cdc_position", "ascending")]
+    names = alone.column_names
+    assert found.select(names).sort_by(ordered).to_pylist() == alone.sort_by(ordered).to_pylist()
+
+
+def origin_of() -> dict[str, str]:
+    source = WRITER.version.table
+    return dict(zip(ORIGIN, (source.database, source.schema, source.table), strict=True))

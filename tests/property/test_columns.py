@@ -64,6 +64,8 @@ def in_lake(column: SchemaColumn, value: Any) -> Any:
         return ((value.hour * 60 + value.minute) * 60 + value.second) * 10**6 + value.microsecond
     if column.type.name == "uniqueidentifier":
         return str(value)
+    if isinstance(value, float) and column.key_ordinal:
+        return value + 0.0  # of the two zeros it is the positive one
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.replace(tzinfo=None)
     return value

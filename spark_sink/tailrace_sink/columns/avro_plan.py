@@ -22,9 +22,9 @@ class NotByColumns(Exception):
     """A schema or a column that is not decoded by columns, with the reason."""
 
 
-_ITEMS_MAX: Final = 4096
-"""Items of a list of columns in one block; SQL Server's wide tables have 30,000, which Spark
-decodes."""
+_ITEMS_MAX: Final = 30_000
+"""Items of a list of columns in one block. See: Maximum capacity specifications for SQL Server,
+columns per wide table."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace_sink.columns.arrow_values import lake_type
-from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.cursor import Numbers, Undecodable
 from tailrace_sink.columns.event_columns import Records, WriterColumns
 from tailrace_sink.columns.positions import hash_sum, hashes
@@ -106,6 +105,8 @@ class ChangeDecoder:
         event = writer.event(records)
         decoded.count += len(records.first)
         decoded.hashes += hash_sum(event.positions)
+        if writer.is_other:
+            return
         for target, schema, rows in zip(self._targets, self._schemas, decoded.rows, strict=True):
             arrays = [event.array(column) for column in target.columns]
             arrays += [event.available(column) for column in target.large]
@@ -126,9 +127,6 @@ def schema_of(target: Target) -> pa.Schema:
             type_ = pa.list_(
                 pa.field("element", pa.string(), metadata=_identity(column.element_id))
             )
-        if column.name in target.key and pa.types.is_floating(type_):
-            # Arrow and Spark differ in which zeros and which NaN are the same key.
-            raise NotByColumns(f"key column {column.name} has type {column.type}")
         fields.append(pa.field(column.physical, type_, metadata=_identity(column.field_id)))
     fields += [
         pa.field(AVAILABLE.format(number), pa.binary()) for number in range(len(target.large))

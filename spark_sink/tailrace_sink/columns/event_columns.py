@@ -52,6 +52,7 @@ class WriterColumns:
 
     def __init__(self, writer: Writer, work: Work) -> None:
         self.schema_id = writer.schema_id
+        self.is_other = writer.is_other
         every = [column for target in work.targets for column in target.columns]
         self.types: dict[str, pa.DataType] = {}
         images = {of["name"]: of["type"] for of in _image_fields(json.loads(writer.avro))}
@@ -112,13 +113,20 @@ class EventColumns:
             return pa.array(self._image(column.image))
         if name is None and column.name in _OWN:
             return _OWN[column.name](self)
+        if self._writer.schema_id in column.origins:
+            text = pa.scalar(column.origins[self._writer.schema_id], lake_type(column.type))
+            return pa.repeat(text, self._count)
         if name is None:
             return pa.nulls(self._count, lake_type(column.type))
         key = (name, column.type, column.is_large, column.image)
         if key not in self._arrays:
             array = cast(self._natural(name, column.image), lake_type(column.type))
             self._arrays[key] = self._held(array, name) if column.is_large else array
-        return self._arrays[key]
+        array = self._arrays[key]
+        if column.is_key and pa.types.is_floating(array.type):
+            # Zero has two forms as a float, which SQL Server and Spark's joins take for one key.
+            return pc.add(array, pa.scalar(0.0, array.type))
+        return array
 
     def available(self, column: Column) -> pa.Array:
         """Return the position of each message with a value of a large column, else NULL."""

@@ -9,10 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A writer schema of the messages; ``avro`` is the schema as JSON text."""
+    """A writer schema of the messages.
+
+    Attributes:
+        avro: the schema as JSON text.
+        is_other: whether its messages are of another table, so that they are only counted.
+    """
 
     schema_id: int
     avro: str
+    is_other: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,8 @@ class Column:
         is_large: whether ``source.unavailable`` may name it.
         image: before or after; empty: the row after a change, and before a delete.
         is_presence: whether it says if a change has its image, instead of having a field of it.
+        is_key: whether it is of the table's key.
+        origins: by schema id the text that each of its messages has; of columns with the origin.
     """
 
     name: str
@@ -40,6 +48,8 @@ class Column:
     image: str = ""
     is_presence: bool = False
     element_id: int | None = None
+    is_key: bool = False
+    origins: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

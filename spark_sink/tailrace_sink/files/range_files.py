@@ -5,7 +5,7 @@ them and writes Parquet into the tables' folders. The driver compares the tasks'
 ledger, then commits the files. Spark's source and decoder and Delta's writer do the same, several
 times slower (ADR 0080, 0089). They remain for executors without these libraries and for stores that
 only Hadoop opens. Options of Kafka that librdkafka lacks need them, and so does a table with
-partitions, constraints, columns of somebody else or several sources.
+partitions, constraints or columns of somebody else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyspark.sql import Row, SparkSession
 from tailrace_schemas.records.progress import signed
 from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import ChangeDecoder
-from tailrace_sink.columns.spec import Work, Writer
+from tailrace_sink.columns.spec import Work
 from tailrace_sink.columns.task_files import COUNTS, RESULT, numbers_of, write_task
 from tailrace_sink.columns.topic_messages import shares_of, values_of, whole_shares_of
 from tailrace_sink.columns.worker_process import spare_next_task
@@ -28,7 +28,7 @@ from tailrace_sink.files.parquet_files import FileForm, ParquetFile
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 from tailrace_sink.ports.writes import Destination, NotAsCounted
-from tailrace_sink.rows.column_targets import target_of
+from tailrace_sink.rows.column_targets import target_of, writers_of
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.spark.executor_brokers import ExecutorBrokers
 
@@ -118,7 +118,7 @@ class RangeFiles:
     ) -> tuple[Work | None, Sequence[FileForm]]:
         """Describe the tasks; None, logged for a column, if a table or a column needs Spark."""
         nothing: tuple[None, Sequence[FileForm]] = (None, ())
-        if not destinations or any(d.table.is_shared for d in destinations):
+        if not destinations:
             return nothing
         forms, targets = [], []
         for destination in destinations:
@@ -141,7 +141,7 @@ class RangeFiles:
         if len(in_s3) > 1 or (True in in_s3 and store is None):
             return nothing
         work = Work(
-            tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
+            writers_of(writers),
             tuple(targets),
             ranges.after_lsn,
             ranges.up_to_lsn,

@@ -219,7 +219,8 @@ def _write_mirror(
     is_local = config.fits_driver(ranges.count, ranges.bytes)
     if way is Write.MERGE and is_local and whole_at is None and work.messages is not None:
         messages = work.messages["value"]
-        if merge_messages(spark, config, work.tables, table, ranges, messages, work.writers):
+        every = work.writers, work.other_writers
+        if merge_messages(spark, config, work.tables, table, ranges, messages, *every):
             return
     changes, check = _unreduced(spark, work, written)
     reduced = latest_changes(changes, table, large_columns(table))

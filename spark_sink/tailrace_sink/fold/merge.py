@@ -66,13 +66,15 @@ def merge_messages(
     ranges: TopicRange,
     messages: pa.ChunkedArray,
     writers: Sequence[WriterSchema],
+    other_writers: Sequence[WriterSchema],
 ) -> bool:
     """Apply the last change of each key, from messages in memory (:func:`merge_changes`).
 
     Returns:
         False if Spark must decode the messages; nothing is done.
     """
-    rows = latest_in_memory(messages, table, writers, ranges.after_lsn, ranges.up_to_lsn)
+    between = ranges.after_lsn, ranges.up_to_lsn
+    rows = latest_in_memory(messages, table, writers, other_writers, *between)
     if rows is None:
         return False
     latest = _latest_of(spark, config, table, rows)

@@ -14,8 +14,8 @@ from tailrace_sink.columns.avro_plan import NotByColumns
 from tailrace_sink.columns.change_columns import AVAILABLE, ChangeDecoder
 from tailrace_sink.columns.cursor import Undecodable
 from tailrace_sink.columns.last_changes import LastChanges
-from tailrace_sink.columns.spec import Work, Writer
-from tailrace_sink.rows.column_targets import target_of
+from tailrace_sink.columns.spec import Work
+from tailrace_sink.rows.column_targets import target_of, writers_of
 from tailrace_sink.rows.last_change import available_flag
 from tailrace_sink.rows.writer_schema import WriterSchema
 from tailrace_sink.tables.lake_table import LakeTable
@@ -25,6 +25,7 @@ def latest_in_memory(
     values: pa.ChunkedArray,
     table: LakeTable,
     writers: Sequence[WriterSchema],
+    other_writers: Sequence[WriterSchema],
     after_lsn: str | None,
     up_to_lsn: str | None,
 ) -> pa.Table | None:
@@ -32,17 +33,16 @@ def latest_in_memory(
 
     Args:
         values: framed messages, of all partitions.
-        writers: all schemas that the messages may have.
+        writers: the table's schemas in these messages.
+        other_writers: those of other tables in the same topic, whose messages are skipped.
 
     Returns:
         As ``latest_changes`` of a table with a key; None if Spark must decode them.
     """
-    if table.is_shared:
-        return None
     target = target_of(table, writers, "", {}, 0, last_only=True, keeps_deletes=True)
-    listed = tuple(Writer(writer.schema_id, writer.avro) for writer in writers)
     try:
-        decoder = ChangeDecoder(Work(listed, (target,), after_lsn, up_to_lsn))
+        work = Work(writers_of(writers, other_writers), (target,), after_lsn, up_to_lsn)
+        decoder = ChangeDecoder(work)
         decoded = decoder.decode(values.combine_chunks())
     except (NotByColumns, Undecodable):
         return None

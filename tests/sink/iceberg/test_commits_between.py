@@ -62,10 +62,15 @@ def appends_nothing(shop: Shop, name: str) -> Foreign:
 
 
 def load(shop: Shop, name: str) -> Any:
-    jvm: Any = shop.lake.spark._jvm
-    manager: Any = shop.lake.spark._jsparkSession.sessionState().catalogManager()
-    parts = shop.lake.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 2)
-    parts[0], parts[1] = shop.space, name
+    return loaded(shop.lake, shop.space, name)
+
+
+def loaded(lake: Lake, space: str, name: str) -> Any:
+    """A table of Iceberg's Java library, past the sink's proxy."""
+    jvm: Any = lake.spark._jvm
+    manager: Any = lake.spark._jsparkSession.sessionState().catalogManager()
+    parts = lake.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 2)
+    parts[0], parts[1] = space, name
     identifier = jvm.org.apache.iceberg.catalog.TableIdentifier.of(parts)
     return manager.catalog("other").icebergCatalog().loadTable(identifier)
 

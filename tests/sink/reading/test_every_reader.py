@@ -114,6 +114,11 @@ def programs_of(lake: Lake, name: str, version: int) -> Iterator[tuple[str, Rows
             yield program, None
 
 
+def catalog_of(lake: Lake) -> dict[str, Any]:
+    """The option with a lake's catalog, if it is in Iceberg."""
+    return {"iceberg": lake.options["iceberg"]} if "iceberg" in lake.options else {}
+
+
 def check(
     lake: Lake,
     source: Source,
@@ -122,8 +127,7 @@ def check(
     programs: Programs = programs_of,
 ) -> int:
     """Compare a cut in all readers; return how many of them refused."""
-    catalog = {"iceberg": lake.options["iceberg"]} if "iceberg" in lake.options else {}
-    opened = without_spark.open(lake.address, **catalog, **lake.options["s3"])
+    opened = without_spark.open(lake.address, **catalog_of(lake), **lake.options["s3"])
     cut = opened.as_of("latest") if lsn is None else opened.as_of(lsn=lsn)
     spark = read(lake.spark, lake.address).as_of(lsn=cut.closed_lsn)
     refused = 0
@@ -175,7 +179,10 @@ def tell(
         if turn == 3:
             lake.log_only()
             check(lake, source, columns, None, programs)
-        lake.catch_up(rewrite_below_bytes=0 if turn else 131_072)
+        if catalog_of(lake):
+            lake.catch_up()
+        else:
+            lake.catch_up(rewrite_below_bytes=0 if turn else 131_072)
         if turn == 2:
             for name in tables:
                 compact(name)

@@ -92,19 +92,13 @@ def decoded(values: pa.Table, table: LakeTable, batch: TableBatch) -> tuple[pa.T
     Raises:
         NeedsSpark: a value of an earlier type has a cast that only Spark does, or does not fit.
     """
-    found = batch.topic_range
     writers = [in_terms_of(table, writer) for writer in batch.writers]
     target = target_of(table, writers, "", {}, 0)
     # No event has a field with the origin of its row: it is the batch's (``_with_origin``).
     columns = tuple(replace(c, fields={}) if c.name in ORIGIN else c for c in target.columns)
     key = () if table.kind.appends else table.key
     target = replace(target, columns=columns, key=key, keeps_deletes=True)
-    work = Work(
-        tuple(Writer(writer.schema_id, writer.avro) for writer in writers),
-        (target,),
-        found.after_lsn,
-        found.up_to_lsn,
-    )
+    work = Work(tuple(Writer(writer.schema_id, writer.avro) for writer in writers), (target,))
     try:
         rows = decode(values, work, table.source)
     except Undecodable as error:

@@ -158,7 +158,7 @@ class ProgressStream:
     def _starting_offsets(self) -> str:
         """Offsets by the log's state; partitions that it does not know start at their beginning.
 
-        Spark refuses offsets that lack a partition, and each new shard adds one.
+        Spark refuses offsets that lack a partition.
         """
         known = self._sink.next_offsets()
         if not known:

@@ -132,7 +132,7 @@ class LogWriter:
         """Append every cut that progress records close.
 
         Args:
-            records: for each shard in order; known ones are ignored.
+            records: in any order; known ones are ignored.
             should_stop: called between cuts; True ends the call.
 
         Returns:
@@ -152,7 +152,6 @@ class LogWriter:
                 self._backlog,
                 self._config.topics,
                 self._config.bound,
-                shards=self._config.shards,
             )
             self._metrics.waiting.labels(stage="log").set(self._backlog.count)
             if cut is None:

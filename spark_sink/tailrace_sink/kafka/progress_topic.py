@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -15,6 +16,9 @@ from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById, decode_progress
 from tailrace_sink.plan.slice_size import SLICE_BYTES, SliceSize, fitting
 from tailrace_sink.spark.jvm_errors import translated
+
+PARTITION: Final = 0
+"""The partition with the records. All are read: a record in another one is refused by name."""
 
 
 class ProgressTopic:

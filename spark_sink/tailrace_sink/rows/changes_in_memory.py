@@ -25,10 +25,8 @@ def latest_in_memory(
     values: pa.ChunkedArray,
     table: LakeTable,
     writers: Sequence[WriterSchema],
-    after_lsn: str | None,
-    up_to_lsn: str | None,
 ) -> pa.Table | None:
-    """Reduce the changes of (after_lsn, up_to_lsn] to the last one of each key.
+    """Reduce changes to the last one of each key.
 
     Args:
         values: framed messages, of all partitions.
@@ -42,7 +40,7 @@ def latest_in_memory(
     target = target_of(table, writers, "", {}, 0, last_only=True, keeps_deletes=True)
     listed = tuple(Writer(writer.schema_id, writer.avro) for writer in writers)
     try:
-        decoder = ChangeDecoder(Work(listed, (target,), after_lsn, up_to_lsn))
+        decoder = ChangeDecoder(Work(listed, (target,)))
         decoded = decoder.decode(values.combine_chunks())
     except (NotByColumns, Undecodable):
         return None

@@ -35,7 +35,7 @@ from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord
 from tailrace_sink.plan.scopes import log_scope
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import Position, SinkState
 
 NAMES = TopicNames("p")
 DAY = dt.date(2026, 11, 27)
@@ -92,8 +92,8 @@ class Lake:
         self.ledger[0, offset] = taken
         written = io.BytesIO()
         fastavro.schemaless_writer(written, PROGRESS_SCHEMA, taken.to_record())
-        shards = {0: ShardPosition(0, offset + 1, taken.closed_lsn)}
-        sink = SinkState(batch=offset + 1, closed_lsn=taken.closed_lsn, shards=shards)
+        at = Position(0, offset + 1, taken.closed_lsn)
+        sink = SinkState(batch=offset + 1, closed_lsn=taken.closed_lsn, position=at)
         state = LogState(sink, 1, "owner", prefix="p", lost=lost or {}, in_kafka=in_kafka or {})
         value = frame_header(1) + written.getvalue()
         table = rows_of_state(state, [ProgressRecord(0, offset, taken, value)], NAMES.progress, DAY)

@@ -13,7 +13,7 @@ from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace.web.model import Model, put_together
 from tailrace_publisher.errors import PublisherError
 from tailrace_service.registry.client import RegistryError
-from tailrace_service.status import DaemonStatus, of_shards
+from tailrace_service.status import DaemonStatus
 
 if TYPE_CHECKING:
     from tailrace.settings.settings import Settings
@@ -49,8 +49,8 @@ class PartsReader:
         problems = dict(freshness.problems)
         asked = [_asked("publisher", address, problems) for address in self._publishers]
         told = [status for status in asked if status is not None]
-        busy = [status for status in told if status.figures.get("shards_here") != 0] or told
-        publisher = of_shards(busy[0], busy) if len(busy) > 1 else next(iter(busy), None)
+        # Of several that share databases, one has the tables of this one.
+        publisher = next((status for status in told if status.tables), next(iter(told), None))
         sink = None if self._sink is None else _asked("sink", self._sink, problems)
         notes = PublisherNotes()
         if publisher is None or not publisher.tables or len(told) < len(asked):

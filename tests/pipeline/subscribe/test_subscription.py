@@ -189,7 +189,7 @@ def test_a_group_continues_at_the_closed_lsn_and_errors_say_the_fix(shop: Pipe):
         opened(
             shop,
             Start.now(),
-            after='{"form":1,"prefix":"other","shards":{},"consumed":[],"skips":{}}',
+            after='{"form":1,"prefix":"other","shards":{"0":[0,null,[],false]},"consumed":[],"skips":{}}',
         )
     # Retention: the oldest place is what is held, and what is not held is refused.
     first_change = next(change for change in first if not change.is_read)

@@ -21,7 +21,7 @@ from tailrace.audit.ledger import (
     check_chain,
     ranges_by_partition,
 )
-from tailrace.reading.progress import decode, has_lost_records
+from tailrace.reading.progress import decode, has_lost_records, progress_start
 from tailrace.reading.record_decoder import PositionDecoder
 from tailrace.reading.topics import arrived, consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
@@ -151,14 +151,12 @@ def _progress(
     Args:
         lost: gets the fields of ``LOST_HEADER``, per accepted restore.
     """
-    topic = consumer.list_topics(timeout=_TIMEOUT_S).topics.get(names.progress)
-    if topic is None:
+    start = progress_start(consumer, names, _TIMEOUT_S)
+    if start is None:
         return {}
-    where = TopicPartition(names.progress, 0)
-    (end,) = high_watermarks(kafka, [where], kafka.clock.monotonic() + _TIMEOUT_S).values()
-    begin, _ = consumer.get_watermark_offsets(where, timeout=_TIMEOUT_S)
+    (end,) = high_watermarks(kafka, [start], kafka.clock.monotonic() + _TIMEOUT_S).values()
     records: dict[Place, Progress] = {}
-    for message in _read(consumer, names.progress, 0, begin, end):
+    for message in _read(consumer, names.progress, 0, start.offset, end):
         records[0, int(message.offset() or 0)] = decode(message.value())
         told = dict(message.headers() or ()).get(LOST_HEADER)
         lost += [] if told is None else [json.loads(told)]

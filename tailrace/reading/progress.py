@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import fastavro
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -40,6 +40,11 @@ class DividedIntoShards(Exception):
             " database under another publisher.prefix, with new snapshots; or continue"
             " with release 0.2"
         )
+
+    @classmethod
+    def of_topic(cls, topic: str, partitions: int) -> Self:
+        """The error of a progress topic with a partition of each shard."""
+        return cls(f"topic {topic}, which has {partitions} partitions,")
 
 
 def decode(framed: bytes) -> Progress:
@@ -80,7 +85,7 @@ def last_record(
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        start = _start(consumer, names, timeout_s)
+        start = progress_start(consumer, names, timeout_s)
         message = None if start is None else newest_message(consumer, start, timeout_s)
     finally:
         consumer.close()
@@ -125,7 +130,7 @@ def records_until_now(
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        start = _start(consumer, names, timeout_s)
+        start = progress_start(consumer, names, timeout_s)
         if start is not None:
             yield from _read(consumer, start, timeout_s)
     finally:
@@ -149,7 +154,7 @@ def records_from_now(
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        while (start := _start(consumer, names, timeout_s)) is None:
+        while (start := progress_start(consumer, names, timeout_s)) is None:
             if stopped():
                 return
             consumer.poll(_NO_TOPIC_S)
@@ -171,15 +176,24 @@ def has_lost_records(consumer: Consumer, names: TopicNames, timeout_s: float = 1
     Raises:
         KafkaException: no broker answers, or it refuses.
     """
-    start = _start(consumer, names, timeout_s)
+    start = progress_start(consumer, names, timeout_s)
     return start is not None and start.offset > 0
 
 
-def _start(consumer: Consumer, names: TopicNames, timeout_s: float) -> TopicPartition | None:
-    """The beginning of the progress topic; None if there is no topic."""
+def progress_start(
+    consumer: Consumer, names: TopicNames, timeout_s: float
+) -> TopicPartition | None:
+    """The beginning of the progress topic; None if there is no topic.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+        DividedIntoShards: it has a partition of each shard.
+    """
     topic = consumer.list_topics(names.progress, timeout=timeout_s).topics[names.progress]
     if not topic.partitions:
         return None
+    if len(topic.partitions) > 1:
+        raise DividedIntoShards.of_topic(names.progress, len(topic.partitions))
     low, _ = consumer.get_watermark_offsets(TopicPartition(names.progress, 0), timeout=timeout_s)
     return TopicPartition(names.progress, 0, low)
 

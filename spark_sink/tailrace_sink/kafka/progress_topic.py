@@ -9,7 +9,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from tailrace_sink.errors import ChangesLost, ProgressTruncated, SinkError, TopicUnknown
+from tailrace_sink.errors import (
+    ChangesLost,
+    DividedIntoShards,
+    ProgressTruncated,
+    SinkError,
+    TopicUnknown,
+)
 from tailrace_sink.kafka.offset_bounds import Bounds, TopicCheck
 from tailrace_sink.kafka.offset_reads import read_messages
 from tailrace_sink.options.config import SinkConfig
@@ -18,7 +24,7 @@ from tailrace_sink.plan.slice_size import SLICE_BYTES, SliceSize, fitting
 from tailrace_sink.spark.jvm_errors import translated
 
 PARTITION: Final = 0
-"""The partition with the records. All are read: a record in another one is refused by name."""
+"""The partition with the records."""
 
 
 class ProgressTopic:
@@ -40,8 +46,12 @@ class ProgressTopic:
 
         Raises:
             SinkError: the brokers do not answer.
+            DividedIntoShards: the topic has a partition of each shard.
         """
-        return self._check.bounds(self.name)
+        found = self._check.bounds(self.name)
+        if len(found) > 1:
+            raise DividedIntoShards(f"topic {self.name}, which has {len(found)} partitions,")
+        return found
 
     def after(self, known: Mapping[int, int]) -> Iterator[list[ProgressRecord]]:
         """Read slices from some offsets to the present end, of all partitions.

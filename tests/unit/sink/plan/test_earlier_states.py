@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from typing import Any, cast
 
 import fastavro
 import pytest
@@ -12,11 +13,15 @@ import pytest
 from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.records.progress import PROGRESS_SCHEMA
 from tailrace_sink.errors import DividedIntoShards
+from tailrace_sink.kafka.offset_bounds import Bounds, TopicCheck
+from tailrace_sink.kafka.progress_topic import ProgressTopic
+from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_record import decode_progress
 from tailrace_sink.plan.sink_state import Position, SinkState
 from tailrace_sink.plan.state_json import position_json, position_of, state_json, state_of
 from tailrace_sink.plan.topic_ranges import TopicRange
+from tests.least_options import LEAST_OF_SINK
 from tests.unit.sink.plan.progress_records import record
 
 LSN = "00000001:00000009:0001"
@@ -98,3 +103,12 @@ def test_a_record_of_several_shards_is_refused_with_the_way_out(shard: int, shar
         DividedIntoShards, match=rf"closes LSN {LSN} .*Fix: .*another publisher.prefix"
     ):
         decode_progress(value, lambda _: PROGRESS_SCHEMA)
+
+
+def test_a_topic_of_several_shards_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch):
+    """Before a record is read: the first partition may be empty."""
+    bounds = dict.fromkeys((0, 1), Bounds(0, 0, 0))
+    monkeypatch.setattr(TopicCheck, "bounds", lambda *_: bounds)
+    config, nothing = SinkConfig.model_validate(LEAST_OF_SINK), cast("Any", None)
+    with pytest.raises(DividedIntoShards, match=r"progress, which has 2 .*Fix: stop its"):
+        ProgressTopic(nothing, config, nothing).after({})

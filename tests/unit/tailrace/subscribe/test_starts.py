@@ -7,6 +7,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import fastavro
 import pytest
@@ -14,6 +16,7 @@ import pytest
 from tailrace.reading.moments import MomentError
 from tailrace.subscribe import Feed, Start, errors, opening, subscribe
 from tailrace.subscribe.bookmark import Bookmark, Place
+from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.events import UNAVAILABLE
 from tailrace.subscribe.fetching import progress_of
 from tailrace.subscribe.scans import begin_with_oldest, begin_with_snapshots
@@ -154,6 +157,15 @@ def test_a_record_of_several_shards_is_refused_with_the_way_out(shard: int, shar
         errors.DividedIntoShards, match=rf"{lsn(9)} .*Fix: .*another publisher.prefix"
     ):
         progress_of("p.progress", shard, 0, frame_header(1) + body.getvalue())
+
+
+def test_topics_of_several_shards_are_refused_with_the_way_out():
+    """Before a record is read: the first partition may be empty."""
+    topics = {"p.progress": SimpleNamespace(partitions={0: None, 1: None})}
+    consumer: Any = SimpleNamespace(list_topics=lambda **_: SimpleNamespace(topics=topics))
+    brokers = Brokers(Feed("localhost:1", "http://localhost:1", "p"))
+    with pytest.raises(errors.DividedIntoShards, match=r"p\.progress, which has 2 .*Fix: stop its"):
+        brokers.topics(consumer, 1)
 
 
 def test_bad_input_says_the_fix(monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tailrace.audit.lake_log import LakeAudit, LogAudit, Place
+from tailrace.audit.lake_log import LakeAudit, LogAudit
 from tailrace.audit.ledger import (
     PartitionAudit,
     Problems,
@@ -145,8 +145,8 @@ def audit(
 
 def _progress(
     kafka: KafkaAccess, consumer: Consumer, names: TopicNames, lost: list[dict[str, Any]]
-) -> dict[Place, Progress]:
-    """The records in their order.
+) -> dict[int, Progress]:
+    """The records by offset, in order.
 
     Args:
         lost: gets the fields of ``LOST_HEADER``, per accepted restore.
@@ -155,9 +155,9 @@ def _progress(
     if start is None:
         return {}
     (end,) = high_watermarks(kafka, [start], kafka.clock.monotonic() + _TIMEOUT_S).values()
-    records: dict[Place, Progress] = {}
+    records: dict[int, Progress] = {}
     for message in _read(consumer, names.progress, 0, start.offset, end):
-        records[0, int(message.offset() or 0)] = decode(message.value())
+        records[int(message.offset() or 0)] = decode(message.value())
         told = dict(message.headers() or ()).get(LOST_HEADER)
         lost += [] if told is None else [json.loads(told)]
     return records

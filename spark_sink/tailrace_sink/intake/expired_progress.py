@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.errors import EXCLUDED, SNAPSHOT_HELPS, KafkaUnavailable, LsnWentBackwards
 from tailrace_sink.kafka.offset_bounds import Bounds, TopicCheck
-from tailrace_sink.kafka.progress_topic import PARTITION, ProgressTopic
+from tailrace_sink.kafka.progress_topic import ProgressTopic
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.cut_plan import Named
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
@@ -56,12 +56,10 @@ class LateBeginning:
             KafkaUnavailable: the topic holds no newer closed record yet.
             LsnWentBackwards: the newest record closes an older LSN than the lake has.
         """
-        topic, bounds = self._progress.name, self._progress.bounds()
-        of = bounds.get(PARTITION)
-        needed = state.next_offsets().get(PARTITION, 0)
-        if of is None or needed >= of.start:
+        topic, bounds, needed = self._progress.name, self._progress.bounds(), state.next_offset or 0
+        if bounds is None or needed >= bounds.start:
             return None
-        newest = self._newest_closed(of)
+        newest = self._newest_closed(bounds)
         names = self._config.topics
         tables = {
             topic: table
@@ -92,8 +90,7 @@ class LateBeginning:
         back, end = _TAIL, bounds.stable_end
         while True:
             first = max(bounds.start, end - back)
-            slices = self._progress.between({PARTITION: first}, {PARTITION: end})
-            records = itertools.chain.from_iterable(slices)
+            records = itertools.chain.from_iterable(self._progress.between(first, end))
             closed = (record for record in records if record.progress.closed)
             newest = max(closed, key=lambda record: record.offset, default=None)
             if newest is not None:

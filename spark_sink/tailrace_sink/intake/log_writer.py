@@ -124,10 +124,6 @@ class LogWriter:
             raise translated(f"log {self._log.path}", error) from error
         self._backlog = Backlog(self.state)
 
-    def next_offsets(self) -> dict[int, int]:
-        """Offsets from which to read the progress topic; empty: from its start."""
-        return self.state.next_offsets()
-
     def process(self, records: Iterable[ProgressRecord], should_stop: Callable[[], bool]) -> int:
         """Append every cut that progress records close.
 

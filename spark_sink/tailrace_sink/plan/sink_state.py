@@ -107,10 +107,10 @@ class SinkState:
                 found.setdefault(home, set()).add(table_at(path)[0])
         return {home: frozenset(tables) for home, tables in found.items()}
 
-    def next_offsets(self) -> dict[int, int]:
-        """Return the first offsets of the progress topic that are not passed, by partition."""
-        at = self.position
-        return {} if at is None else {at.partition: at.next_offset}
+    @property
+    def next_offset(self) -> int | None:
+        """Offset of the first progress record that is not passed; None before the first cut."""
+        return None if self.position is None else self.position.next_offset
 
     def home_of(self, path: str) -> str | None:
         """Return the path of the lake table with a source table's rows; None if it is unknown."""

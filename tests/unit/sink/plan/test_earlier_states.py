@@ -111,4 +111,4 @@ def test_a_topic_of_several_shards_is_refused_with_the_way_out(monkeypatch: pyte
     monkeypatch.setattr(TopicCheck, "bounds", lambda *_: bounds)
     config, nothing = SinkConfig.model_validate(LEAST_OF_SINK), cast("Any", None)
     with pytest.raises(DividedIntoShards, match=r"progress, which has 2 .*Fix: stop its"):
-        ProgressTopic(nothing, config, nothing).after({})
+        ProgressTopic(nothing, config, nothing).after(None)

@@ -185,7 +185,7 @@ class CommitOrder(Generic[T]):
             Exception: what ``decode`` raises. Nothing is taken then, and a later call tries again.
         """
         if not self._groups.window and not self._ready and not self._open():
-            return None
+            return self._where_it_begins()
         if self._ready:
             return self._ready.popleft()
         self._groups.begin()
@@ -206,6 +206,14 @@ class CommitOrder(Generic[T]):
         for group in groups:
             self._plan(group)
         return bool(groups)
+
+    def _where_it_begins(self) -> WindowEnd | None:
+        """The end of what was taken before, once, if nothing has followed it yet."""
+        lsn = self._groups.place.lsn
+        if lsn is None or self._last.closed_lsn:
+            return None
+        self._last = WindowEnd(lsn, None)
+        return self._last
 
     def _plan(self, group: Group) -> None:
         floor = bytes.fromhex(group.after_lsn.replace(":", "")) + _AFTER_COMMIT

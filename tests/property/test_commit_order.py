@@ -251,6 +251,16 @@ def one_group(count: int) -> tuple[CommitOrder[Any], Mapping[Where, int]]:
     return order, order.to_fetch()
 
 
+def test_where_it_begins_is_closed_until_more_follows():
+    order = CommitOrder[Any](decode, Place(5, str(lsn(3))))
+    assert order.take() == WindowEnd(str(lsn(3)), None)
+    assert order.take() is None
+    order.add(Group(5, 6, str(lsn(3)), str(lsn(4)), 7, ()))
+    assert order.take() == WindowEnd(str(lsn(4)), 7)
+    assert order.take() is None
+    assert CommitOrder[Any](decode, Place(0)).take() is None
+
+
 def test_events_that_retention_or_compaction_removed_are_noticed():
     order, fetch = one_group(2)
     assert fetch == {("t", 0): 5}

@@ -16,6 +16,7 @@ from tailrace.web.pages.overview import overview
 from tailrace.web.pages.pipeline import slowest_stage
 from tailrace.web.pages.table_groups import groups_of
 from tailrace.web.pages.table_page import Explorer, table_page
+from tailrace.web.parts import publishing
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.records.signals import PauseSignal, SnapshotSignal
@@ -231,6 +232,16 @@ def test_a_stopped_table_stays_stopped_when_its_publisher_is_dead():
     assert [row.topic_s for row in rows] == [None, None, None, None, 0.0], "none is up to date"
     away = replace(freshness, tables=(), problems={"source": "away"})
     assert len(put_together(away, None, None, notes)) == 4, "all that is known of"
+
+
+def test_of_a_fleet_the_publisher_that_has_the_database_is_shown():
+    has = green().publisher
+    assert has is not None
+    starts, stands_by = replace(has, tables=(), state="starting"), replace(has, state="elsewhere")
+    assert publishing([stands_by, starts, has]) is has
+    assert publishing([stands_by, starts]) is starts
+    assert publishing([stands_by]) is stands_by
+    assert publishing([]) is None
 
 
 def test_a_table_that_the_publisher_does_not_list_is_not_up_to_date():

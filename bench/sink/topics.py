@@ -159,7 +159,7 @@ class Topics:
                 for partition in range(self._partitions)
             }
             count = sum(end - first for first, end in parts.values())
-            found.append(TopicRange(topic, 0, parts, count, frozenset({schema_id})))
+            found.append(TopicRange(topic, parts, count, frozenset({schema_id})))
         return found
 
     def _send_change(

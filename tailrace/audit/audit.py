@@ -6,7 +6,6 @@ could. It needs only Kafka and the schema registry. Memory holds the ledger, not
 
 from __future__ import annotations
 
-import heapq
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from tailrace.audit.lake_log import LakeAudit, LogAudit, Place
+from tailrace.audit.lake_log import LakeAudit, LogAudit
 from tailrace.audit.ledger import (
     PartitionAudit,
     Problems,
-    by_shard,
     check_chain,
     ranges_by_partition,
 )
-from tailrace.reading.progress import decode, has_lost_records
+from tailrace.reading.progress import decode, has_lost_records, progress_start
 from tailrace.reading.record_decoder import PositionDecoder
 from tailrace.reading.topics import arrived, consumer_of, existing_data_topics
 from tailrace_publisher.checkpoint import high_watermarks
@@ -110,6 +108,7 @@ def audit(
     Raises:
         KafkaException: the brokers do not answer or refuse.
         OSError: the lake cannot be read.
+        DividedIntoShards: several shards wrote the progress records.
         PublisherError: the topics' settings cannot be read.
         TimeoutError: a partition could not be read to its end.
         RegistryError: a schema is not available.
@@ -123,10 +122,8 @@ def audit(
         records = list(placed.values())
         result.records = len(records)
         if records:
-            result.from_lsn = min(of[0].after_lsn for of in by_shard(records).values())
-            result.closed_lsn = min(
-                max(record.closed_lsn for record in of) for of in by_shard(records).values()
-            )
+            result.from_lsn = records[0].after_lsn
+            result.closed_lsn = max(record.closed_lsn for record in records)
         check_chain(records, result.problems)
         admin = TopicAdmin(kafka, None, _TIMEOUT_S)
         settings = admin.settings(list(topics))
@@ -148,29 +145,22 @@ def audit(
 
 def _progress(
     kafka: KafkaAccess, consumer: Consumer, names: TopicNames, lost: list[dict[str, Any]]
-) -> dict[Place, Progress]:
-    """The records of all shards: each one's in their order, all by when they were published.
+) -> dict[int, Progress]:
+    """The records by offset, in order.
 
     Args:
         lost: gets the fields of ``LOST_HEADER``, per accepted restore.
     """
-    topic = consumer.list_topics(timeout=_TIMEOUT_S).topics.get(names.progress)
-    if topic is None:
+    start = progress_start(consumer, names, _TIMEOUT_S)
+    if start is None:
         return {}
-    where = [TopicPartition(names.progress, number) for number in sorted(topic.partitions)]
-    ends = high_watermarks(kafka, where, kafka.clock.monotonic() + _TIMEOUT_S)
-    shards: list[list[tuple[Place, Progress]]] = []
-    for partition in where:
-        number = partition.partition
-        begin, _ = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
-        messages = _read(consumer, names.progress, number, begin, ends[names.progress, number])
-        shards.append([])
-        for message in messages:
-            place = (number, int(message.offset() or 0))
-            shards[-1].append((place, decode(message.value())))
-            told = dict(message.headers() or ()).get(LOST_HEADER)
-            lost += [] if told is None else [json.loads(told)]
-    return dict(heapq.merge(*shards, key=lambda placed: placed[1].published_ms))
+    (end,) = high_watermarks(kafka, [start], kafka.clock.monotonic() + _TIMEOUT_S).values()
+    records: dict[int, Progress] = {}
+    for message in _read(consumer, names.progress, 0, start.offset, end):
+        records[int(message.offset() or 0)] = decode(message.value())
+        told = dict(message.headers() or ()).get(LOST_HEADER)
+        lost += [] if told is None else [json.loads(told)]
+    return records
 
 
 def _note_unproven(

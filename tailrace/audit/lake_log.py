@@ -32,8 +32,6 @@ _CUTS_AT_ONCE: Final = 200
 _EVENTS_AT_ONCE: Final = 50_000
 _BULK: Final = "read from Kafka in bulk, without the log"
 
-Place = tuple[int, int]
-"""Partition and offset of a progress record."""
 Where = tuple[int, str, int]
 """Batch, topic and partition of events."""
 
@@ -61,14 +59,14 @@ class LogAudit:
 
     Args:
         log: opened before the ledger was read, so the ledger has all of its records.
-        ledger: the progress records that Kafka has.
+        ledger: the progress records that Kafka has, by offset.
         problems: gets what is wrong.
     """
 
     def __init__(
         self,
         log: DeltaLog,
-        ledger: Mapping[Place, Progress],
+        ledger: Mapping[int, Progress],
         names: TopicNames,
         positions: PositionDecoder,
         problems: Problems,
@@ -78,7 +76,7 @@ class LogAudit:
         self._names = names
         self._positions = positions
         self._problems = problems
-        self._seen: set[Place] = set()
+        self._seen: set[int] = set()
         self._found = LakeAudit()
 
     def run(self) -> LakeAudit:
@@ -109,16 +107,13 @@ class LogAudit:
     def _records(self, after: int, up_to: int) -> dict[int, list[Progress]]:
         """Read the progress records of some cuts, and compare them with those in Kafka."""
         found: dict[int, list[Progress]] = defaultdict(list)
-        for batch, partition, offset, value in self._log.progress(
-            self._names.progress, after, up_to
-        ):
-            record, place = decode(value), (partition, offset)
-            what = f"the lake's log: the progress record of partition {partition} offset {offset}"
-            if place in self._seen:
+        for batch, _, offset, value in self._log.progress(self._names.progress, after, up_to):
+            record, what = decode(value), f"the lake's log: the progress record at offset {offset}"
+            if offset in self._seen:
                 self._problems.add(f"{what} is there twice")
                 continue
-            self._seen.add(place)
-            if self._ledger.get(place, record) != record:
+            self._seen.add(offset)
+            if self._ledger.get(offset, record) != record:
                 self._problems.add(f"{what} is not the one in Kafka")
             found[batch].append(record)
         return found
@@ -199,22 +194,18 @@ class LogAudit:
 
     def _check_taken(self, last: LogState) -> None:
         """Check that the log has every progress record of Kafka from its first one on."""
-        ends = last.state.next_offsets()
-        begins: dict[int, int] = {}
-        for partition, offset in self._seen:
-            begins[partition] = min(offset, begins.get(partition, offset))
-        for place in sorted(self._ledger.keys() - self._seen):
-            partition, offset = place
-            if offset >= ends.get(partition, 0):
+        end, begin = last.state.next_offset or 0, min(self._seen, default=None)
+        for offset in sorted(self._ledger.keys() - self._seen):
+            if offset >= end:
                 continue  # The sink has not read it yet.
-            if not any(data_parts(self._ledger[place], self._names)):
+            if not any(data_parts(self._ledger[offset], self._names)):
                 continue
-            if offset < begins.get(partition, offset + 1):
+            if begin is None or offset < begin:
                 self._found.earlier += 1
                 continue
             self._problems.add(
-                f"the lake's log lacks the progress record of partition {partition} offset"
-                f" {offset}, LSN {self._ledger[place].closed_lsn}"
+                f"the lake's log lacks the progress record at offset {offset}, LSN"
+                f" {self._ledger[offset].closed_lsn}"
             )
 
 

@@ -33,33 +33,24 @@ class Problems:
 
 
 def check_chain(records: Iterable[Progress], problems: Problems) -> None:
-    """Check that each record of a shard starts where the one before it ended, and none goes back.
+    """Check that each record starts where the one before it ended, and none goes back.
 
     The first record that is held is where the proof begins.
     """
-    reached: dict[int, str] = {}
+    known: str | None = None
     for record in records:
-        known = reached.get(record.shard)
         if known is not None and record.after_lsn != known:
             what = "overlaps with" if record.after_lsn < known else "leaves a gap after"
             problems.add(
-                f"progress of shard {record.shard}: the record after LSN {record.after_lsn} {what}"
-                f" the one that ended at {known}"
+                f"the progress record after LSN {record.after_lsn} {what} the one that ended at"
+                f" {known}"
             )
         elif record.closed_lsn < record.after_lsn:
             problems.add(
-                f"progress of shard {record.shard} goes back from LSN {record.after_lsn} to"
-                f" {record.closed_lsn}: the source was restored or replaced"
+                f"the progress goes back from LSN {record.after_lsn} to {record.closed_lsn}: the"
+                " source was restored or replaced"
             )
-        reached[record.shard] = record.closed_lsn
-
-
-def by_shard(records: Iterable[Progress]) -> dict[int, list[Progress]]:
-    """The records of each shard, in their order."""
-    found: dict[int, list[Progress]] = {}
-    for record in records:
-        found.setdefault(record.shard, []).append(record)
-    return found
+        known = record.closed_lsn
 
 
 def ranges_by_partition(

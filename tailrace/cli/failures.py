@@ -26,6 +26,7 @@ def sentence_of(error: Exception, kafka: KafkaConfig | None) -> str | None:
     from confluent_kafka import KafkaException
 
     from tailrace.reading.kafka_failure import kafka_failure
+    from tailrace.reading.progress import DividedIntoShards
     from tailrace_publisher.errors import KafkaUnavailable, PublisherError
     from tailrace_service.registry.client import RegistryError
     from tailrace_sink.errors import SinkError
@@ -37,4 +38,5 @@ def sentence_of(error: Exception, kafka: KafkaConfig | None) -> str | None:
             return str(failure)
     if kafka is not None and isinstance(error, TimeoutError):
         return str(error) or str(kafka_failure(kafka))
-    return str(error) if isinstance(error, PublisherError | RegistryError | SinkError) else None
+    named = (PublisherError, RegistryError, SinkError, DividedIntoShards)
+    return str(error) if isinstance(error, named) else None

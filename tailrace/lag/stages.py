@@ -34,8 +34,7 @@ class Stage:
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     """How many records of each topic the sink could not apply."""
     published_ms: int | None = None
-    """Of the topics: when the newest progress record was written; of several shards, the oldest of
-    these times; None if a shard has no record."""
+    """Of the topics: when the newest progress record was written."""
 
 
 def lag_s(newest_lsn: str | None, newest_ms: int | None, stage: Stage | None) -> float | None:
@@ -58,17 +57,20 @@ def published_stage(config: PublisherConfig) -> Stage | None:
     """How far the topics are; None while nothing is published.
 
     Raises:
-        StageUnavailable: no broker answers, or it refuses.
+        StageUnavailable: no broker answers, it refuses, or several shards wrote the topics.
     """
     from confluent_kafka import KafkaException
 
     from tailrace.reading.kafka_failure import kafka_failure
+    from tailrace.reading.progress import DividedIntoShards
     from tailrace.reading.published import last_published
 
     try:
         record = last_published(config)
     except KafkaException as error:
         raise StageUnavailable(str(kafka_failure(config.kafka, error))) from error
+    except DividedIntoShards as error:
+        raise StageUnavailable(str(error)) from error
     if record is None:
         return None
     left_out = frozenset(record.snapshotting)
@@ -76,7 +78,7 @@ def published_stage(config: PublisherConfig) -> Stage | None:
         record.closed_lsn,
         record.closed_commit_ms,
         left_out,
-        published_ms=record.published_ms or None,
+        published_ms=record.published_ms,
     )
 
 

@@ -96,7 +96,7 @@ class Facts:
 
     Attributes:
         daemons: those that the configuration has.
-        record_age_s: of the newest progress record of the slowest shard; None if none exists.
+        record_age_s: of the newest progress record; None if none exists.
         heartbeat_s: how often an idle publisher writes one.
         capture_age_s: seconds since the capture job's newest scan without an error; None if it is
             not visible.

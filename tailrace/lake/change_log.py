@@ -124,11 +124,7 @@ class ChangeLog:
             raise ChangesUnknown.starts_later(self.lake, str(begins), needed.lsn)
 
     def counted_cuts(self, tables: Iterable[TableName]) -> list[tuple[CutId, int]]:
-        """Return the range's cuts in order, with some tables' number of events.
-
-        With publishers of several shards, an event may be in an earlier cut than the one that
-        closes its LSN.
-        """
+        """Return the range's cuts in order, with some tables' number of events."""
         topics = [text(self.names.data(table)) for table in tables]
         if not topics:
             return [(self.end, 0)]
@@ -249,8 +245,6 @@ class ChangeLog:
         through, since = self.end.order[1], -1
         if self.first is not None:
             since = self._batch("max", self.first.has())
-            if len(self.last.state.shards) > 1:
-                since = self.log.before(self.first.lsn, since)
         return f"batch > {since} AND batch <= {through}", through
 
     def known(self, table: TableName) -> list[WriterSchema]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -17,8 +17,6 @@ from tailrace_sink.plan.topic_ranges import TopicRange
 
 LOG = "_tailrace/log"
 _SCHEMAS = "_tailrace/schemas"
-_CUTS_AHEAD: Final = 64
-"""Batch ids among which a cut without a shard that is ahead is looked for first."""
 
 
 class DeltaLog:
@@ -70,24 +68,6 @@ class DeltaLog:
             f""" AND state LIKE '%"is_start": false%' ORDER BY batch LIMIT {limit}"""
         )
         return [LogState.of_json(row["state"]) for row in rows]
-
-    def before(self, lsn: str, closes: int) -> int:
-        """Find the last cut in which no shard was past an LSN; -1 without one.
-
-        Args:
-            closes: batch id of the last cut that closes the LSN. A shard that is ahead has later
-                changes in it and in some cuts before it.
-        """
-        width = _CUTS_AHEAD
-        while True:
-            within = _of_cuts("", closes - width, closes)
-            for row in self._rows(f"SELECT state FROM t WHERE {within} ORDER BY batch DESC"):
-                state = LogState.of_json(row["state"]).state
-                if state.furthest_lsn <= lsn:
-                    return state.batch
-            if width > closes:
-                return -1
-            width *= 8
 
     def batches(self) -> list[int]:
         """Return the batch ids of all cuts in order."""

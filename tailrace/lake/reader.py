@@ -149,14 +149,9 @@ class Lake:
 
     def _batch_at(self, table: DeltaTable, point: Point) -> int | None:
         """Choose the row of a point among those at its LSN; None if it is none of them."""
-        log = None if point.batch is None else DeltaLog.of(self._store)
-        cut = None
-        if log is not None and point.batch is not None:
-            cut = next(iter(log.states(point.batch - 1, point.batch, 1)), None)
-        at = f"SELECT batch, progress FROM t WHERE through_lsn = {text(point.lsn or '')}"
+        at = f"SELECT batch FROM t WHERE through_lsn = {text(point.lsn or '')}"
         found = self._store.query(table, at).to_pylist()
-        rows = [(row["batch"], row["progress"]) for row in found]
-        batch = row_of_cut(rows, point.batch, None if cut is None else cut.state)
+        batch = row_of_cut((row["batch"] for row in found), point.batch)
         if point.batch is None and batch is not None:
             require_first(self._store.lake, batch, point.phrase, self._store.oldest_cut())
         return batch

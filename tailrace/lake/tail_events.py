@@ -90,10 +90,9 @@ def decoded(values: pa.Table, table: LakeTable, batch: TableBatch) -> tuple[pa.T
     Raises:
         NeedsSpark: a value of an earlier type has a cast that only Spark does, or does not fit.
     """
-    found = batch.topic_range
     is_last = not table.kind.appends
     target = target_of(table, batch.writers, "", {}, 0, last_only=is_last, keeps_deletes=True)
-    work = Work(writers_of(batch.writers), (target,), found.after_lsn, found.up_to_lsn)
+    work = Work(writers_of(batch.writers), (target,))
     try:
         rows = decode(values, work, table.source)
     except Undecodable as error:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import io
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
 
 import fastavro
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -30,11 +29,30 @@ _SCHEMAS = (ONE_SHARD_SCHEMA, SHARDS_SCHEMA, PROGRESS_SCHEMA, SCHEMA_OF_0_1)
 _FORMS = [fastavro.parse_schema(s) for s in _SCHEMAS]
 
 
+class DividedIntoShards(Exception):
+    """An earlier release divided the database into shards; this one reads one stream."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what} is of a database that is divided into shards, as earlier releases could: this"
+            " release reads one stream of a database. Fix: stop its publishers, and publish the"
+            " database under another publisher.prefix, with new snapshots; or continue"
+            " with release 0.2"
+        )
+
+    @classmethod
+    def of_topic(cls, topic: str, partitions: int) -> Self:
+        """The error of a progress topic with a partition of each shard."""
+        return cls(f"topic {topic}, which has {partitions} partitions,")
+
+
 def decode(framed: bytes) -> Progress:
     """Decode a progress record from the bytes of its message, without the registry.
 
     Raises:
         ValueError: it is no progress record.
+        DividedIntoShards: it is of one of several shards.
     """
     _, payload = split_frame(framed)
     for form in _FORMS:  # the one that ends where the record ends
@@ -44,7 +62,10 @@ def decode(framed: bytes) -> Progress:
         except (EOFError, IndexError, ValueError):
             continue
         if read.tell() == len(payload):
-            return Progress.from_record(cast("dict[str, Any]", record))
+            found = Progress.from_record(cast("dict[str, Any]", record))
+            if found.shard or found.shards > 1:
+                raise DividedIntoShards(f"the progress record that closes LSN {found.closed_lsn}")
+            return found
     raise ValueError("a record of the progress topic has no known form")
 
 
@@ -57,10 +78,6 @@ def last_record(
 ) -> Progress | None:
     """The newest progress record, or None while there is none.
 
-    Of several shards it is that of the shard furthest behind, with the tables that any of them
-    names. So it says what is published of all tables. Its time is that of the shard silent for
-    longest; 0 if one has no record, because it never wrote one, or none is retained.
-
     A transaction's marker takes an offset too, so the search steps back until a record is found.
 
     Raises:
@@ -68,21 +85,10 @@ def last_record(
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        partitions = _partitions(consumer, names, timeout_s)
-        found = [_last_of(consumer, partition, timeout_s) for partition in partitions]
+        start = progress_start(consumer, names, timeout_s)
+        message = None if start is None else newest_message(consumer, start, timeout_s)
     finally:
         consumer.close()
-    records = [record for record in found if record is not None]
-    if not records:
-        return None
-    slowest = min(records, key=lambda record: record.closed_lsn)
-    named = dict.fromkeys(topic for record in records for topic in record.snapshotting)
-    oldest_ms = min(0 if record is None else record.published_ms for record in found)
-    return replace(slowest, snapshotting=list(named), published_ms=oldest_ms)
-
-
-def _last_of(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> Progress | None:
-    message = newest_message(consumer, partition, timeout_s)
     return None if message is None else decode(cast("bytes", message.value()))
 
 
@@ -100,7 +106,8 @@ def newest_message(
     step = 8
     while high > low:
         start = max(low, high - step)
-        found = list(_messages(consumer, _at(partition, start), timeout_s))
+        at = TopicPartition(partition.topic, partition.partition, start)
+        found = list(_messages(consumer, at, timeout_s))
         if found:
             return found[-1]
         if start == low:
@@ -118,14 +125,14 @@ def records_until_now(
 ) -> Iterator[Progress]:
     """The progress records that there are, in the order in which they were committed.
 
-    Those of several shards are in the order in which they were published.
-
     Raises:
         KafkaException: no broker answers, or it refuses.
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        yield from _until_now(consumer, _starts(consumer, names, timeout_s), timeout_s)
+        start = progress_start(consumer, names, timeout_s)
+        if start is not None:
+            yield from _read(consumer, start, timeout_s)
     finally:
         consumer.close()
 
@@ -141,17 +148,17 @@ def records_from_now(
     """Yield the progress records that exist, then new ones, until a stop.
 
     Waits for the topic if there is none yet.
-    Those of several shards that come are in the order in which they arrive.
 
     Raises:
         KafkaException: no broker answers, or it refuses.
     """
     consumer = consumer_of(bootstrap_servers, extra)
     try:
-        while not (reached := _starts(consumer, names, timeout_s)) and not stopped():
+        while (start := progress_start(consumer, names, timeout_s)) is None:
+            if stopped():
+                return
             consumer.poll(_NO_TOPIC_S)
-        yield from _until_now(consumer, reached, timeout_s)
-        consumer.assign(reached)
+        yield from _read(consumer, start, timeout_s)
         while not stopped():
             for message in arrived(consumer, _WAIT_S):
                 error = message.error()
@@ -163,51 +170,32 @@ def records_from_now(
         consumer.close()
 
 
-def _until_now(
-    consumer: Consumer, reached: list[TopicPartition], timeout_s: float
-) -> Iterator[Progress]:
-    """Yield the records of all partitions; move ``reached`` past them."""
-    if len(reached) == 1:
-        yield from _moving(consumer, reached, 0, timeout_s)
-        return
-    shards = [list(_moving(consumer, reached, n, timeout_s)) for n in range(len(reached))]
-    yield from heapq.merge(*shards, key=lambda record: record.published_ms)
-
-
-def _moving(
-    consumer: Consumer, reached: list[TopicPartition], number: int, timeout_s: float
-) -> Iterator[Progress]:
-    yield from _read(consumer, reached[number], timeout_s)
-    (position,) = consumer.position([reached[number]])
-    if position.offset >= 0:  # nothing was there otherwise
-        reached[number] = position
-
-
-def _starts(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:
-    """The beginnings of all partitions."""
-    return [
-        _at(partition, consumer.get_watermark_offsets(partition, timeout=timeout_s)[0])
-        for partition in _partitions(consumer, names, timeout_s)
-    ]
-
-
 def has_lost_records(consumer: Consumer, names: TopicNames, timeout_s: float = 10) -> bool:
     """Whether retention has removed progress records: events before the first one have none.
 
     Raises:
         KafkaException: no broker answers, or it refuses.
     """
-    return any(partition.offset for partition in _starts(consumer, names, timeout_s))
+    start = progress_start(consumer, names, timeout_s)
+    return start is not None and start.offset > 0
 
 
-def _partitions(consumer: Consumer, names: TopicNames, timeout_s: float) -> list[TopicPartition]:
-    """The partitions of the progress topic: one for each shard."""
+def progress_start(
+    consumer: Consumer, names: TopicNames, timeout_s: float
+) -> TopicPartition | None:
+    """The beginning of the progress topic; None if there is no topic.
+
+    Raises:
+        KafkaException: no broker answers, or it refuses.
+        DividedIntoShards: it has a partition of each shard.
+    """
     topic = consumer.list_topics(names.progress, timeout=timeout_s).topics[names.progress]
-    return [TopicPartition(names.progress, number) for number in sorted(topic.partitions)]
-
-
-def _at(partition: TopicPartition, offset: int) -> TopicPartition:
-    return TopicPartition(partition.topic, partition.partition, offset)
+    if not topic.partitions:
+        return None
+    if len(topic.partitions) > 1:
+        raise DividedIntoShards.of_topic(names.progress, len(topic.partitions))
+    low, _ = consumer.get_watermark_offsets(TopicPartition(names.progress, 0), timeout=timeout_s)
+    return TopicPartition(names.progress, 0, low)
 
 
 def _read(consumer: Consumer, start: TopicPartition, timeout_s: float) -> Iterator[Progress]:

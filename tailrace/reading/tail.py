@@ -2,8 +2,7 @@
 
 The progress topic records which offsets each Kafka transaction filled. So the transactions are read
 one by one, and the events of one are merged by their positions. What is shown is in commit order,
-committed, and whole. With several shards this holds for each of them: while one follows, their
-events are shown as they arrive.
+committed, and whole.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class EventTail:
         reader = consumer_of(self.bootstrap, self.extra)
         try:
             for record in self._records(follow=follow, stopped=stopped):
-                self.closed_lsn = max(self.closed_lsn or "", record.closed_lsn)
+                self.closed_lsn = record.closed_lsn
                 ranges = [entry for entry in record.partitions if entry.topic in topics]
                 if not ranges or begin.is_after(record):
                     continue

@@ -103,8 +103,7 @@ def split(
     """Split a range at its cuts into parts, which have more than some events only if a cut has.
 
     Args:
-        cuts: each with its number of events, in order. Of several shards, the first ones may be
-            before the range, and have events of it.
+        cuts: each with its number of events, in order.
     """
     count, reached = 0, first
     for cut, events in cuts:

@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from tailrace.subscribe.errors import PlaceUnknown
+from tailrace.subscribe.errors import DividedIntoShards, PlaceUnknown
 from tailrace.subscribe.groups import Where
 
 _FORM: Final = 1
+_SHARD: Final = "0"
 
 
 @dataclass(frozen=True, slots=True)
-class ShardPlace:
-    """Where one shard continues.
+class Place:
+    """Where the progress topic continues.
 
     Attributes:
         offset: of the first progress record whose events were not all taken.
@@ -36,37 +37,34 @@ class Bookmark:
 
     Attributes:
         consumed: next offsets of partitions of which some of those events were taken.
-        skips: per topic, the shard and the progress offset below which its events are older than
-            its snapshot.
+        skips: per topic, the progress offset below which its events are older than its snapshot.
     """
 
     prefix: str
-    shards: Mapping[int, ShardPlace]
+    place: Place
     consumed: Mapping[Where, int] = field(default_factory=dict)
-    skips: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    skips: Mapping[str, int] = field(default_factory=dict)
 
-    def skipped(self, shard: int, group: int) -> frozenset[str]:
+    def skipped(self, group: int) -> frozenset[str]:
         """The topics of which a group has only what is older than their snapshot.
 
         Args:
             group: offset of its first progress record.
         """
-        return frozenset(
-            topic for topic, (of, begin) in self.skips.items() if of == shard and group < begin
-        )
+        return frozenset(topic for topic, begin in self.skips.items() if group < begin)
 
     def __str__(self) -> str:
-        """JSON in one line."""
+        """JSON in one line, in the form of releases that had places of several shards."""
+        place = self.place
         return json.dumps(
             {
                 "form": _FORM,
                 "prefix": self.prefix,
                 "shards": {
-                    str(number): [place.offset, place.lsn, sorted(place.named), place.is_started]
-                    for number, place in sorted(self.shards.items())
+                    _SHARD: [place.offset, place.lsn, sorted(place.named), place.is_started]
                 },
                 "consumed": [[*where, offset] for where, offset in sorted(self.consumed.items())],
-                "skips": {topic: list(place) for topic, place in self.skips.items()},
+                "skips": {topic: [int(_SHARD), offset] for topic, offset in self.skips.items()},
             },
             separators=(",", ":"),
         )
@@ -77,6 +75,7 @@ class Bookmark:
 
         Raises:
             PlaceUnknown: it is something else, or of another prefix.
+            DividedIntoShards: an earlier release wrote it, of several shards.
         """
         try:
             mark = cls._of(json.loads(text))
@@ -96,10 +95,10 @@ class Bookmark:
     def _of(cls, found: dict[str, Any]) -> Self:
         if found["form"] != _FORM:
             raise ValueError(f"form {found['form']} of another release")
-        shards = {
-            int(number): ShardPlace(offset, lsn, frozenset(named), is_started)
-            for number, (offset, lsn, named, is_started) in found["shards"].items()
-        }
+        if found["shards"].keys() - {_SHARD}:
+            raise DividedIntoShards("the bookmark")
+        offset, lsn, named, is_started = found["shards"][_SHARD]
         consumed = {(topic, partition): at for topic, partition, at in found["consumed"]}
-        skips = {topic: (shard, offset) for topic, (shard, offset) in found["skips"].items()}
-        return cls(found["prefix"], shards, consumed, skips)
+        skips = {topic: begin for topic, (_, begin) in found["skips"].items()}
+        place = Place(offset, lsn, frozenset(named), is_started)
+        return cls(found["prefix"], place, consumed, skips)

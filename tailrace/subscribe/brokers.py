@@ -11,6 +11,7 @@ from tailrace.reading.table_names import parse_table
 from tailrace.subscribe.errors import (
     BrokersRefused,
     BrokersUnavailable,
+    DividedIntoShards,
     NothingPublished,
     UnknownTable,
 )
@@ -76,6 +77,7 @@ class Brokers:
         Raises:
             BrokersUnavailable, BrokersRefused: the brokers do not answer, or refuse.
             NothingPublished: there is no progress topic.
+            DividedIntoShards: it has a partition of each shard.
         """
         try:
             found = consumer.list_topics(timeout=timeout_s).topics
@@ -88,6 +90,8 @@ class Brokers:
                 " started under this prefix, or this user may not read it. Fix: check the prefix"
                 " (tailrace publish logs it), or allow Read and Describe on the topic"
             )
+        if topics[self.names.progress] > 1:
+            raise DividedIntoShards.of_topic(self.names.progress, topics[self.names.progress])
         return topics
 
     def chosen(self, topics: Mapping[str, int], tables: Sequence[str]) -> dict[str, TableName]:

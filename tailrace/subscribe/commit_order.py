@@ -4,16 +4,14 @@ Theory of operation. Within a partition the events have the order of their posit
 records say which offsets belong to which group of source transactions, and up to which LSN every
 event is published. So events are merged window by window:
 
-- A *window* ends at the newest LSN that every shard has closed. Of each shard it takes the groups
-  that end there or before. A group that only begins below it (its shard is ahead) is read up to it.
+- A *window* has the groups that are known.
 - In a window the partition with the least position comes next, once each partition that may still
   have an event has shown its next one.
 
 A row that was read has the position of its fence, before the changes of that commit. It may be
 published after them. So its place is never before the event that precedes it in its partition, nor
-before the LSN that ended the group before. Equal places are ordered by shard, group, topic and
-partition. So the sequence depends on the topics alone, not on what arrives when. One thing is
-excepted: of two shards, snapshot rows that follow the same LSN come as their groups arrive.
+before the LSN that ended the group before. Equal places are ordered by group, topic and partition.
+So the sequence depends on the topics alone, not on what arrives when.
 
 The beginning and the end of a table's snapshot divide windows, so that they have their exact place.
 
@@ -29,18 +27,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar, cast
 
-from tailrace.subscribe.bookmark import ShardPlace
+from tailrace.subscribe.bookmark import Place
 from tailrace.subscribe.errors import EventsRemoved
 from tailrace.subscribe.groups import Group, Where
-from tailrace.subscribe.queues import Decode, Key, PartitionQueue, Planned, ShardQueue
+from tailrace.subscribe.queues import Decode, GroupQueue, Key, PartitionQueue, Planned
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import LSN_BYTES, Lsn
 
 T = TypeVar("T")
 
 _AFTER_COMMIT: Final = ChangePosition.end_of(Lsn.ZERO).to_bytes()[LSN_BYTES:]
-_NO_LSN: Final = "g"
-"""After every LSN's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,6 @@ class CommitOrder(Generic[T]):
 
     Args:
         decode: of a value that is not a tombstone.
-        places: where each shard begins. One that is left out begins with its first group.
         begins: offsets below which events were taken before, see :attr:`consumed`.
         verify: whether each segment must hold the events that the ledger counts.
     """
@@ -106,19 +101,17 @@ class CommitOrder(Generic[T]):
     def __init__(
         self,
         decode: Decode[T],
-        places: Mapping[int, ShardPlace],
+        place: Place,
         begins: Mapping[Where, int] | None = None,
         *,
         verify: bool = True,
     ) -> None:
         self._decode = decode
-        self._shards = {n: ShardQueue(place, place.lsn) for n, place in places.items()}
-        self._count = max(len(self._shards), 1)
+        self._groups = GroupQueue(place)
         self._begins = dict(begins or {})
         self.verify = verify
         self._partitions: dict[Where, PartitionQueue[T]] = {}
         self._fetch: dict[Where, int] = {}
-        self._window: str | None = None
         self._last = WindowEnd("", None)
         self._ready: deque[Started | Ended] = deque()
         self._has_ended = False
@@ -126,11 +119,8 @@ class CommitOrder(Generic[T]):
         self._unsettled: dict[Where, PartitionQueue[T]] = {}
 
     def add(self, group: Group) -> None:
-        """Add the next group of a shard."""
-        shard = self._shards.setdefault(group.shard, ShardQueue(ShardPlace(group.first), None))
-        shard.groups.append(group)
-        shard.reached = group.closed_lsn
-        self._count = max(self._count, group.shards)
+        """Add the next group."""
+        self._groups.groups.append(group)
 
     def push(self, where: Where, offset: int, value: bytes | None, size: int) -> None:
         """Add the next record of a partition; None is a tombstone."""
@@ -158,9 +148,10 @@ class CommitOrder(Generic[T]):
         """Bytes of a partition that wait here."""
         return self._partitions[where].size if where in self._partitions else 0
 
-    def waiting_groups(self, shard: int) -> int:
-        """How many groups of a shard are not passed."""
-        return len(self._shards[shard].groups) if shard in self._shards else 0
+    @property
+    def waiting_groups(self) -> int:
+        """How many groups are not passed."""
+        return len(self._groups.groups)
 
     def next_of(self, where: Where) -> int:
         """The offset below which everything of a partition was taken."""
@@ -174,20 +165,17 @@ class CommitOrder(Generic[T]):
     @property
     def is_idle(self) -> bool:
         """Whether nothing can be taken until another group is added."""
-        return self._window is None and not self._ready
+        return not self._groups.groups and not self._ready
 
     @property
-    def places(self) -> dict[int, ShardPlace]:
-        """Per shard, the place of the first progress record whose events are not all taken."""
-        return {number: shard.place for number, shard in self._shards.items()}
+    def place(self) -> Place:
+        """The place of the first progress record whose events are not all taken."""
+        return self._groups.place
 
     @property
     def consumed(self) -> dict[Where, int]:
-        """Next offsets of partitions that groups from :attr:`places` on have given events of."""
-        found = dict(self._begins)
-        for shard in self._shards.values():
-            found |= shard.consumed
-        return found
+        """Next offsets of partitions that groups from :attr:`place` on have given events of."""
+        return self._begins | self._groups.consumed
 
     def take(self) -> Taken[T] | None:
         """The next in order; None until more is known.
@@ -196,12 +184,11 @@ class CommitOrder(Generic[T]):
             EventsRemoved: a segment lacks events.
             Exception: what ``decode`` raises. Nothing is taken then, and a later call tries again.
         """
-        if self._window is None and not self._ready and not self._open():
-            return None
+        if not self._groups.window and not self._ready and not self._open():
+            return self._where_it_begins()
         if self._ready:
             return self._ready.popleft()
-        for shard in self._shards.values():
-            shard.begin()
+        self._groups.begin()
         for where, partition in list(self._unsettled.items()):
             if partition.settle(self._decode, verify=self.verify):
                 del self._unsettled[where]
@@ -209,42 +196,31 @@ class CommitOrder(Generic[T]):
                     heapq.heappush(self._heap, (partition.head[0], where))
         if self._unsettled:
             return None
-        window = self._window or ""
-        if self._heap and self._heap[0][0][0][:LSN_BYTES] <= _lsn_bytes(window):
-            return self._give()
-        return self._close(window)
+        return self._give() if self._heap else self._close()
 
     def _open(self) -> bool:
         """Open the next window; False if no further LSN is closed."""
-        reached = [shard.reached for shard in self._shards.values() if shard.reached is not None]
-        if len(reached) < self._count:
-            return False
-        breaks = (shard.first_break() for shard in self._shards.values())
-        cut = min(*reached, *(lsn for lsn in breaks if lsn is not None), _NO_LSN)
-        windows = {number: shard.window(cut) for number, shard in self._shards.items()}
-        if cut <= self._last.closed_lsn and not any(passed for _, passed in windows.values()):
-            return False
-        self._window = cut
-        added: list[Group] = []
-        for number, (touched, passed) in windows.items():
-            shard = self._shards[number]
-            for index in range(shard.planned, touched):
-                group = shard.groups[index]
-                added.append(group)
-                if index or not shard.place.is_started:
-                    self._ready += (Started(topic, group.after_lsn) for topic in group.started)
-            shard.planned, shard.passing = touched, passed
-        # A topic may move to another shard: its partitions are planned in the order of LSNs.
-        for group in sorted(added, key=lambda group: (group.after_lsn, group.closed_lsn)):
-            self._plan(self._shards[group.shard], group)
-        return True
+        groups = self._groups.open()
+        if groups and not self._groups.place.is_started:
+            self._ready += (Started(topic, groups[0].after_lsn) for topic in groups[0].started)
+        for group in groups:
+            self._plan(group)
+        return bool(groups)
 
-    def _plan(self, shard: ShardQueue, group: Group) -> None:
-        floor = _lsn_bytes(group.after_lsn) + _AFTER_COMMIT
+    def _where_it_begins(self) -> WindowEnd | None:
+        """The end of what was taken before, once, if nothing has followed it yet."""
+        lsn = self._groups.place.lsn
+        if lsn is None or self._last.closed_lsn:
+            return None
+        self._last = WindowEnd(lsn, None)
+        return self._last
+
+    def _plan(self, group: Group) -> None:
+        floor = bytes.fromhex(group.after_lsn.replace(":", "")) + _AFTER_COMMIT
         for segment in group.segments:
             begin = self._begins.get(segment.where, 0)
             if begin > segment.first:
-                shard.consumed[segment.where] = begin
+                self._groups.consumed[segment.where] = begin
             if begin <= segment.next:
                 self._begins.pop(segment.where, None)
             if begin >= segment.next:
@@ -256,7 +232,7 @@ class CommitOrder(Generic[T]):
             count = segment.count if begin <= segment.first else None
             partition.frontier = segment.next
             given = replace(segment, first=first)
-            partition.planned.append(Planned(given, group.shard, group.first, floor, count))
+            partition.planned.append(Planned(given, group.first, floor, count))
             if partition.head is None:
                 self._unsettled[segment.where] = partition
 
@@ -282,29 +258,22 @@ class CommitOrder(Generic[T]):
         partition.head = None
         partition.found += 1
         partition.drop()
-        self._shards[key[1]].consumed[where] = offset + 1
+        self._groups.consumed[where] = offset + 1
         self._unsettled[where] = partition
         return Ready(where, offset, key[0], event)
 
-    def _close(self, cut: str) -> Started | Ended | WindowEnd:
+    def _close(self) -> Started | Ended | WindowEnd:
         """End the window; the tables that are whole come first, and only then it is passed."""
         if not self._has_ended:
             self._has_ended = True
-            for shard in self._shards.values():
-                for group in shard.ending():
-                    self._ready += (Ended(of, group.closed_lsn, c) for of, c in group.ended)
+            for group in self._groups.merged():
+                self._ready += (Ended(of, group.closed_lsn, c) for of, c in group.ended)
             if self._ready:
                 return self._ready.popleft()
-        self._has_ended, self._window = False, None
-        commit_ms = None
-        for shard in self._shards.values():
-            for group in shard.passed():
-                commit_ms = group.commit_ms if group.closed_lsn == cut else commit_ms
-        if commit_ms is None and self._last.closed_lsn == cut:
+        self._has_ended = False
+        last = self._groups.close()
+        commit_ms = last.commit_ms
+        if commit_ms is None and self._last.closed_lsn == last.closed_lsn:
             commit_ms = self._last.commit_ms
-        self._last = WindowEnd(cut, commit_ms)
+        self._last = WindowEnd(last.closed_lsn, commit_ms)
         return self._last
-
-
-def _lsn_bytes(lsn: str) -> bytes:
-    return bytes.fromhex(lsn.replace(":", ""))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
+from tailrace.reading import progress
+
 
 class SubscribeError(Exception):
     """A subscription cannot begin or continue.
@@ -75,6 +77,10 @@ class ProgressGap(SubscribeError):
 
 class SourceWentBack(SubscribeError):
     """The closed LSN went back: the source was restored or replaced."""
+
+
+class DividedIntoShards(progress.DividedIntoShards, SubscribeError):
+    """An earlier release divided the database into shards; this one reads one stream."""
 
 
 class TransactionTooLarge(SubscribeError):

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from tailrace.reading import progress
 from tailrace.reading.progress import decode
 from tailrace.reading.topics import arrived
 from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.commit_order import CommitOrder
-from tailrace.subscribe.errors import EventsRemoved, LsnNotRetained, NotAnEvent, SubscribeError
+from tailrace.subscribe.errors import (
+    DividedIntoShards,
+    EventsRemoved,
+    LsnNotRetained,
+    NotAnEvent,
+    SubscribeError,
+)
 from tailrace.subscribe.groups import Where
-from tailrace.subscribe.start import Record, ShardLog
+from tailrace.subscribe.start import ProgressLog, Record
 from tailrace_schemas.records.progress import Progress
 
 TIMEOUT_S: Final = 10.0
@@ -31,7 +38,7 @@ class Fetcher:
         order: its ``verify`` says whether what retention removed is an error.
         memory_bytes: of records that wait; a partition with more than its share is paused. One
             record of each partition may exceed it.
-        on_progress: takes shard, offset and record.
+        on_progress: takes offset and record.
     """
 
     def __init__(
@@ -40,7 +47,7 @@ class Fetcher:
         consumer: Consumer,
         order: CommitOrder[Any],
         memory_bytes: int,
-        on_progress: Callable[[int, int, Progress], None],
+        on_progress: Callable[[int, Progress], None],
     ) -> None:
         self._brokers = brokers
         self._progress = brokers.names.progress
@@ -48,22 +55,18 @@ class Fetcher:
         self._order = order
         self._memory_bytes = memory_bytes
         self._on_progress = on_progress
-        self._shards: set[int] = set()
-        self._ended: set[int] = set()
+        self._has_seen_end = False
         self._data: set[Where] = set()
         self._paused: set[Where] = set()
 
     @property
     def has_seen_end(self) -> bool:
-        """Whether each partition of the progress topic was read to its end once."""
-        return self._ended >= self._shards
+        """Whether the progress topic was read to its end once."""
+        return self._has_seen_end
 
-    def begin(self, offsets: Mapping[int, int]) -> None:
-        """Read the progress records of shards from their offsets on."""
-        self._shards |= offsets.keys()
-        self._consumer.incremental_assign(
-            [TopicPartition(self._progress, shard, at) for shard, at in offsets.items()]
-        )
+    def begin(self, offset: int) -> None:
+        """Read the progress records from an offset on."""
+        self._consumer.incremental_assign([TopicPartition(self._progress, 0, offset)])
 
     def pump(self, wait_s: float) -> None:
         """Fetch what is to be fetched and pass on what came, within a time.
@@ -119,18 +122,14 @@ class Fetcher:
             size = _RECORD_BYTES + len(value or b"")
             self._order.push((topic, partition), offset, value, size)
             return
-        record = progress_of(topic, partition, offset, value)
-        self._on_progress(partition, offset, record)
-        unknown = set(range(record.shards)) - self._shards
-        if unknown:  # a reshard added them
-            self.begin(dict.fromkeys(sorted(unknown), 0))
+        self._on_progress(offset, progress_of(topic, partition, offset, value))
 
     def _failed(self, message: Message, error: KafkaError) -> None:
         name = error.name()
         topic, partition = message.topic(), int(message.partition() or 0)
         if name == "_PARTITION_EOF":
             if topic == self._progress:
-                self._ended.add(partition)
+                self._has_seen_end = True
             else:
                 self._order.reached_end((str(topic), partition), int(message.offset() or 0))
         elif name in {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"} and topic is not None:
@@ -156,8 +155,7 @@ class Fetcher:
         """Pause partitions of which much waits, and resume those of which little does."""
         share = max(self._memory_bytes // max(len(self._data), 1), 1)
         waiting = {where: self._order.waiting_bytes(where) / share for where in self._data}
-        for shard in self._shards:
-            waiting[self._progress, shard] = self._order.waiting_groups(shard) / _GROUPS_MAX
+        waiting[self._progress, 0] = self._order.waiting_groups / _GROUPS_MAX
         full = {where for where, part in waiting.items() if part >= 1} - self._paused
         freed = {where for where in self._paused if waiting[where] < 1 / 2}
         if full:
@@ -172,9 +170,12 @@ def progress_of(topic: str, partition: int, offset: int, value: bytes | None) ->
 
     Raises:
         NotAnEvent: it has another form.
+        DividedIntoShards: it is of one of several shards.
     """
     try:
         return decode(value or b"")
+    except progress.DividedIntoShards as error:
+        raise DividedIntoShards(error.what) from error
     except ValueError as error:
         raise NotAnEvent(
             f"topic {topic} partition {partition} offset {offset}: {error}. Fix: update"
@@ -195,26 +196,26 @@ def watermarks(brokers: Brokers, consumer: Consumer, partition: TopicPartition) 
     return low, high
 
 
-def shard_log(brokers: Brokers, consumer: Consumer, shard: int) -> ShardLog:
-    """One partition of the progress topic, for finding a place in it.
+def progress_log(brokers: Brokers, consumer: Consumer) -> ProgressLog:
+    """The progress topic, for finding a place in it.
 
     Raises:
         BrokersUnavailable, BrokersRefused: the brokers do not answer, or refuse.
     """
     topic = brokers.names.progress
-    low, high = watermarks(brokers, consumer, TopicPartition(topic, shard))
+    low, high = watermarks(brokers, consumer, TopicPartition(topic, 0))
 
     def read(offset: int) -> Iterator[Record]:
-        consumer.assign([TopicPartition(topic, shard, max(offset, low))])
+        consumer.assign([TopicPartition(topic, 0, max(offset, low))])
         while (message := consumer.poll(TIMEOUT_S)) is not None:
             error = message.error()
             if error is None:
                 at = int(message.offset() or 0)
-                yield at, progress_of(topic, shard, at, message.value())
+                yield at, progress_of(topic, 0, at, message.value())
             elif error.name() == "_PARTITION_EOF":
                 return
             elif error.name() not in _PASSING and not error.retriable():
                 raise brokers.failure(KafkaException(error))
         raise brokers.failure(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001
 
-    return ShardLog(shard, low, high, read)
+    return ProgressLog(low, high, read)

@@ -1,4 +1,4 @@
-"""Progress records of one shard, assembled into groups of whole source transactions. Pure.
+"""Progress records, assembled into groups of whole source transactions. Pure.
 
 A group ends with the record that closes an LSN. Its events are changes of (``after_lsn``,
 ``closed_lsn``] and snapshot rows at ``closed_lsn`` (``tailrace_schemas.records.progress``).
@@ -32,26 +32,23 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The records of one shard up to and including one that closes an LSN.
+    """The records up to and including one that closes an LSN.
 
     Attributes:
-        first: offset of its first record in the shard's partition of the progress topic.
+        first: offset of its first record in the progress topic.
         next: offset after its last record.
         commit_ms: commit time of ``closed_lsn``, milliseconds UTC.
-        shards: how many shards there are.
         started: topics of tables whose snapshot begins with it.
         ended: topics of tables that are whole at ``closed_lsn``; with columns if a patch made only
             these whole.
         named: topics that its last record names: tables that are not part of the cut.
     """
 
-    shard: int
     first: int
     next: int
     after_lsn: str
     closed_lsn: str
     commit_ms: int | None
-    shards: int
     segments: tuple[Segment, ...]
     started: tuple[str, ...] = ()
     ended: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -68,15 +65,14 @@ class Group:
 
 
 @dataclass(slots=True)
-class ShardRecords:
-    """Assembles the groups of one shard.
+class GroupRecords:
+    """Assembles groups.
 
     Attributes:
         reached: closed LSN of the newest record; None before the first.
         named: topics that the newest record names: tables that are not part of the cut.
     """
 
-    shard: int
     is_wanted: Callable[[str], bool]
     reached: str | None = None
     named: frozenset[str] = frozenset()
@@ -107,13 +103,11 @@ class ShardRecords:
             return None
         patched = (p for p in record.patched if self.is_wanted(p.topic))
         group = Group(
-            self.shard,
             self._first,
             offset + 1,
             after,
             record.closed_lsn,
             record.closed_commit_ms,
-            record.shards,
             tuple(self._open),
             tuple(self._started),
             (
@@ -137,7 +131,7 @@ class ShardRecords:
     def _check(self, offset: int, record: Progress) -> None:
         if self.reached is None:
             return
-        where = f"progress record at offset {offset} of shard {self.shard}"
+        where = f"progress record at offset {offset}"
         if record.after_lsn > self.reached:
             raise ProgressGap(
                 f"{where} begins after LSN {record.after_lsn}, the record before it ended at"

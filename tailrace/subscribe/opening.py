@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from functools import cache
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tailrace.reading.moments import Moment
-from tailrace.subscribe.bookmark import Bookmark, ShardPlace
+from tailrace.subscribe.bookmark import Bookmark, Place
 from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.errors import ArgumentRefused
 from tailrace.subscribe.feed import Feed
-from tailrace.subscribe.fetching import TIMEOUT_S, shard_log, watermarks
+from tailrace.subscribe.fetching import TIMEOUT_S, progress_log, watermarks
 from tailrace.subscribe.groups import Where
 from tailrace.subscribe.options import Opened, Options
 from tailrace.subscribe.rows import EventDecoder
 from tailrace.subscribe.scans import begin_with_oldest, begin_with_snapshots
 from tailrace.subscribe.start import Kind, Start, begin_at, resume
 from tailrace.subscribe.subscription import Subscription
-from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.topics.topic_names import TableName, value_subject
 
 
@@ -62,11 +61,10 @@ def subscribe(
         topics = brokers.topics(consumer, TIMEOUT_S)
         registry.latest(value_subject(brokers.names.progress))  # whether it answers
         wanted = brokers.chosen(topics, tables)
-        shards = topics[brokers.names.progress]
-        mark = _mark(brokers, consumer, shards, after, group)
+        mark = _mark(brokers, consumer, after, group)
         since = Moment(lsn=start.moment.lsn)
         if mark is None:
-            mark, since = _begin(brokers, consumer, shards, start, wanted)
+            mark, since = _begin(brokers, consumer, start, wanted)
         consumer.unassign()
         table_of = _tables(brokers, wanted, is_open=not tables)
         decoder = EventDecoder(
@@ -130,39 +128,31 @@ def _tables(
 
 
 def _mark(
-    brokers: Brokers, consumer: Consumer, shards: int, after: str | None, group: str | None
+    brokers: Brokers, consumer: Consumer, after: str | None, group: str | None
 ) -> Bookmark | None:
     """The place of a bookmark, or the one that the group has committed."""
     if after is not None:
         mark = Bookmark.parse(after, brokers.names.prefix)
-    elif group is not None:
-        mark = Bookmark(brokers.names.prefix, _committed(brokers, consumer, shards))
+    elif group is not None and (place := _committed(brokers, consumer)) is not None:
+        mark = Bookmark(brokers.names.prefix, place)
     else:
         return None
-    if not mark.shards:
-        return None
-    places = {
-        number: resume(place, shard_log(brokers, consumer, number))
-        for number, place in mark.shards.items()
-    }
-    places |= {n: ShardPlace(0) for n in range(shards) if n not in places}
-    return Bookmark(mark.prefix, places, mark.consumed, mark.skips)
+    return replace(mark, place=resume(mark.place, progress_log(brokers, consumer)))
 
 
-def _committed(brokers: Brokers, consumer: Consumer, shards: int) -> dict[int, ShardPlace]:
-    asked = [TopicPartition(brokers.names.progress, number) for number in range(shards)]
+def _committed(brokers: Brokers, consumer: Consumer) -> Place | None:
     try:
-        found = consumer.committed(asked, timeout=TIMEOUT_S)
+        (at,) = consumer.committed([TopicPartition(brokers.names.progress, 0)], timeout=TIMEOUT_S)
     except KafkaException as error:
         raise brokers.failure(error) from error
-    return {at.partition: ShardPlace(at.offset) for at in found if at.offset >= 0}
+    return Place(at.offset) if at.offset >= 0 else None
 
 
 def _begin(
-    brokers: Brokers, consumer: Consumer, shards: int, start: Start, wanted: Mapping[str, TableName]
+    brokers: Brokers, consumer: Consumer, start: Start, wanted: Mapping[str, TableName]
 ) -> tuple[Bookmark, Moment]:
     """The place of a start, and the moment before which events are left out."""
-    logs = {number: shard_log(brokers, consumer, number) for number in range(shards)}
+    log = progress_log(brokers, consumer)
     prefix = brokers.names.prefix
 
     @cache
@@ -170,13 +160,7 @@ def _begin(
         return watermarks(brokers, consumer, TopicPartition(*where))[0]
 
     if start.kind is Kind.SNAPSHOT:
-        return begin_with_snapshots(prefix, logs, wanted, low), Moment()
+        return begin_with_snapshots(prefix, log, wanted, low), Moment()
     if start.kind is Kind.BEGINNING:
-        mark = begin_with_oldest(prefix, logs, wanted, low)
-    else:
-        mark = Bookmark(prefix, {number: begin_at(start, log) for number, log in logs.items()})
-    if start.kind is Kind.MOMENT:
-        return mark, start.moment
-    reached = [place.lsn for place in mark.shards.values() if place.lsn is not None]
-    # Of several shards, one may be ahead: no transaction comes without its part in the others.
-    return mark, Moment(lsn=Lsn.parse(max(reached)).increment()) if reached else Moment()
+        return begin_with_oldest(prefix, log, wanted, low), Moment()
+    return Bookmark(prefix, begin_at(start, log)), start.moment

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Generic, TypeVar
 
-from tailrace.subscribe.bookmark import ShardPlace
+from tailrace.subscribe.bookmark import Place
 from tailrace.subscribe.errors import EventsRemoved
 from tailrace.subscribe.groups import Group, Segment, Where
 from tailrace_schemas.position.change_position import Operation
 
 T = TypeVar("T")
 
-Key = tuple[bytes, int, int, str, int]
-"""Place, shard, group, topic and partition."""
+Key = tuple[bytes, int, str, int]
+"""Place, group, topic and partition."""
 
 Decode = Callable[[Where, int, bytes], tuple[bytes, T]]
 """Packed position and event of a record's value."""
@@ -33,7 +33,6 @@ class Planned:
     """
 
     segment: Segment
-    shard: int
     group: int
     floor: bytes
     count: int | None
@@ -95,7 +94,7 @@ class PartitionQueue(Generic[T]):
             position, event = decode(self.where, offset, value)
             floor = planned.floor if position[-1] == Operation.READ else b""
             self.place = max(position, floor, self.place)
-            key = (self.place, planned.shard, planned.group, *self.where)
+            key = (self.place, planned.group, *self.where)
             self.head = (key, offset, event)
         return True
 
@@ -113,62 +112,45 @@ class PartitionQueue(Generic[T]):
 
 
 @dataclass(slots=True)
-class ShardQueue:
-    """The groups of a shard that are not taken.
+class GroupQueue:
+    """The groups that are not taken.
 
     Attributes:
         place: before the first group.
-        planned: how many groups at the front are planned.
-        passing: how many of them the window passes.
-        consumed: next offsets of the partitions that planned groups gave events of.
+        window: how many groups at the front are merged now; 0 between two windows.
+        consumed: next offsets of the partitions that these groups gave events of.
     """
 
-    place: ShardPlace
-    reached: str | None
+    place: Place
     groups: deque[Group] = field(default_factory=deque)
-    planned: int = 0
-    passing: int = 0
+    window: int = 0
     consumed: dict[Where, int] = field(default_factory=dict)
 
-    def first_break(self) -> str | None:
-        """The closed LSN at which a window must end, so that a marker has its exact place."""
-        for before, group in pairwise(self.groups):
-            if before.ended or group.started:
-                return before.closed_lsn
-        return None
+    def open(self) -> list[Group]:
+        """Begin a window; return its groups.
+
+        It ends before and after a marker, so that the marker has its exact place.
+        """
+        marked = (n for n, (a, b) in enumerate(pairwise(self.groups), 1) if a.ended or b.started)
+        self.window = next(marked, len(self.groups))
+        return self.merged()
+
+    def merged(self) -> list[Group]:
+        """The groups of the window."""
+        return list(islice(self.groups, self.window))
 
     def begin(self) -> None:
         """The beginnings of snapshots of the first group were taken."""
-        if self.planned and not self.place.is_started:
+        if not self.place.is_started:
             self.place = replace(self.place, is_started=True)
 
-    def ending(self) -> list[Group]:
-        """The groups that the window passes."""
-        return list(islice(self.groups, self.passing))
-
-    def passed(self) -> list[Group]:
-        """Pass the groups of the window; return them."""
-        found = [self.groups.popleft() for _ in range(self.passing)]
-        self.planned -= self.passing
-        self.passing = 0
-        if found:
-            last = found[-1]
-            started = self.planned > 0
-            self.place = ShardPlace(last.next, last.closed_lsn, last.named, started)
-        if not self.planned:
-            self.consumed.clear()
-        return found
-
-    def window(self, cut: str) -> tuple[int, int]:
-        """How many groups a window touches, and how many of them it passes."""
-        passed = 0
-        for group in self.groups:
-            if passed and (self.groups[passed - 1].ended or group.started):
-                return passed, passed
-            if group.closed_lsn > cut:
-                return passed + (group.after_lsn < cut), passed
-            passed += 1
-        return passed, passed
+    def close(self) -> Group:
+        """Pass the groups of the window; return the last one."""
+        found = [self.groups.popleft() for _ in range(self.window)]
+        self.window, last = 0, found[-1]
+        self.place = Place(last.next, last.closed_lsn, last.named)
+        self.consumed.clear()
+        return last
 
 
 def _removed(segment: Segment, found: int) -> EventsRemoved:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from tailrace.subscribe.bookmark import Bookmark, ShardPlace
+from tailrace.subscribe.bookmark import Bookmark, Place
 from tailrace.subscribe.errors import ProgressGap, SnapshotNotRetained, SourceWentBack
-from tailrace.subscribe.groups import Group, ShardRecords, Where
-from tailrace.subscribe.start import ShardLog, oldest
+from tailrace.subscribe.groups import Group, GroupRecords, Where
+from tailrace.subscribe.start import ProgressLog, oldest
 from tailrace_schemas.topics.topic_names import TableName
 
 Low = Callable[[Where], int]
@@ -15,26 +15,26 @@ Low = Callable[[Where], int]
 
 
 def _groups(
-    log: ShardLog, wanted: Mapping[str, TableName], begin: ShardPlace
-) -> Iterator[tuple[ShardPlace, Group | None]]:
-    """The groups of a shard from a place on, each with the place before it.
+    log: ProgressLog, wanted: Mapping[str, TableName], begin: Place
+) -> Iterator[tuple[Place, Group | None]]:
+    """The groups from a place on, each with the place before it.
 
     None, with the place after it, where a history ends: the source was restored, or records are
     gone.
     """
-    records = ShardRecords(log.shard, wanted.__contains__, begin.lsn, begin.named)
+    records = GroupRecords(wanted.__contains__, begin.lsn, begin.named)
     place = begin
     for offset, record in log.read(begin.offset):
         try:
             group = records.add(offset, record)
         except (ProgressGap, SourceWentBack):
-            place = ShardPlace(offset, record.after_lsn, records.named)
-            records = ShardRecords(log.shard, wanted.__contains__, None, records.named)
+            place = Place(offset, record.after_lsn, records.named)
+            records = GroupRecords(wanted.__contains__, None, records.named)
             group = records.add(offset, record)
             yield place, None
         if group is not None:
             yield place, group
-            place = ShardPlace(group.next, group.closed_lsn, group.named)
+            place = Place(group.next, group.closed_lsn, group.named)
 
 
 def _lacking(group: Group, low: Low) -> set[str]:
@@ -43,45 +43,36 @@ def _lacking(group: Group, low: Low) -> set[str]:
 
 
 def begin_with_oldest(
-    prefix: str, logs: Mapping[int, ShardLog], wanted: Mapping[str, TableName], low: Low
+    prefix: str, log: ProgressLog, wanted: Mapping[str, TableName], low: Low
 ) -> Bookmark:
     """The oldest place from which on the topics hold every event of the wanted tables."""
-    places: dict[int, ShardPlace] = {}
-    for number, log in logs.items():
-        places[number] = oldest(log, is_asked=False)
-        for place, group in _groups(log, wanted, places[number]):
-            if group is None:
-                places[number] = place
-            elif _lacking(group, low):
-                places[number] = ShardPlace(group.next, group.closed_lsn, group.named)
-    return Bookmark(prefix, places)
+    found = oldest(log, is_asked=False)
+    for place, group in _groups(log, wanted, found):
+        if group is None:
+            found = place
+        elif _lacking(group, low):
+            found = Place(group.next, group.closed_lsn, group.named)
+    return Bookmark(prefix, found)
 
 
 def begin_with_snapshots(
-    prefix: str, logs: Mapping[int, ShardLog], wanted: Mapping[str, TableName], low: Low
+    prefix: str, log: ProgressLog, wanted: Mapping[str, TableName], low: Low
 ) -> Bookmark:
     """The place of the newest snapshot of each wanted table.
 
     Raises:
         SnapshotNotRetained: a table's rows, or changes since, are no longer held.
     """
-    started: dict[str, tuple[str, int, int]] = {}
-    places: dict[str, ShardPlace] = {}
-    shards: dict[int, ShardPlace] = {}
-    for number, log in logs.items():
-        shards[number] = oldest(log, is_asked=False)
-        for place, group in _groups(log, wanted, shards[number]):
-            if group is None:
-                started = {topic: of for topic, of in started.items() if of[1] != number}
-                continue
-            for topic in group.started:
-                if (group.after_lsn, number) >= started.get(topic, ("", 0, 0))[:2]:
-                    started[topic] = (group.after_lsn, number, group.first)
-                    places[topic] = place
-            for topic in _lacking(group, low):
-                if topic in started and started[topic][1] == number:
-                    del started[topic]
-            shards[number] = ShardPlace(group.next, group.closed_lsn, group.named)
+    started: dict[str, tuple[Place, int]] = {}
+    end = oldest(log, is_asked=False)
+    for place, group in _groups(log, wanted, end):
+        if group is None:
+            started = {}
+            continue
+        started |= dict.fromkeys(group.started, (place, group.first))
+        for topic in _lacking(group, low):
+            started.pop(topic, None)
+        end = Place(group.next, group.closed_lsn, group.named)
     missing = sorted(table.in_database for topic, table in wanted.items() if topic not in started)
     if missing:
         raise SnapshotNotRetained(
@@ -89,7 +80,5 @@ def begin_with_snapshots(
             f" {missing[0]}, then begin again; or name the tables to subscribe to; or begin with"
             " Start.beginning() if changes alone are enough"
         )
-    for topic, (_, number, _) in started.items():
-        shards[number] = min(shards[number], places[topic], key=lambda place: place.offset)
-    skips = {topic: (number, offset) for topic, (_, number, offset) in started.items()}
-    return Bookmark(prefix, shards, {}, skips)
+    first = min((end, *(place for place, _ in started.values())), key=lambda place: place.offset)
+    return Bookmark(prefix, first, {}, {topic: offset for topic, (_, offset) in started.items()})

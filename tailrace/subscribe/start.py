@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Final, Self
 
 from tailrace.reading.moments import Moment, parse_lsn
-from tailrace.subscribe.bookmark import ShardPlace
+from tailrace.subscribe.bookmark import Place
 from tailrace.subscribe.errors import LsnNotRetained, PlaceUnknown
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.progress import Progress
@@ -71,15 +71,14 @@ Record = tuple[int, Progress]
 
 
 @dataclass(frozen=True, slots=True)
-class ShardLog:
-    """One partition of the progress topic.
+class ProgressLog:
+    """The progress topic.
 
     Attributes:
         high: the offset after its last record.
         read: yields the records from an offset to the end.
     """
 
-    shard: int
     low: int
     high: int
     read: Callable[[int], Iterator[Record]]
@@ -123,21 +122,21 @@ class ShardLog:
 _STEP: Final = 8
 
 
-def place_after(record: Record) -> ShardPlace:
+def place_after(record: Record) -> Place:
     """The place after a record that closes an LSN."""
     offset, progress = record
-    return ShardPlace(offset + 1, progress.closed_lsn, frozenset(progress.snapshotting))
+    return Place(offset + 1, progress.closed_lsn, frozenset(progress.snapshotting))
 
 
-def begin_at(start: Start, log: ShardLog) -> ShardPlace:
-    """The place of a moment, or of now, in one shard.
+def begin_at(start: Start, log: ProgressLog) -> Place:
+    """The place of a moment, or of now.
 
     Raises:
         LsnNotRetained: the records of that moment are gone.
     """
     if start.kind is Kind.NOW:
         newest = log.closing_before(log.high)
-        return ShardPlace(log.low) if newest is None else place_after(newest)
+        return Place(log.low) if newest is None else place_after(newest)
     if start.kind is Kind.MOMENT:
         before = log.closing_before(_group_of(start.moment, log))
         if before is not None:
@@ -145,7 +144,7 @@ def begin_at(start: Start, log: ShardLog) -> ShardPlace:
     return oldest(log, is_asked=start.kind is Kind.MOMENT)
 
 
-def _group_of(moment: Moment, log: ShardLog) -> int:
+def _group_of(moment: Moment, log: ProgressLog) -> int:
     """The offset of a record of the group with a moment; of the end, if it is later."""
     lsn, time_ms = moment.lsn, moment.time_ms
     if lsn is not None:
@@ -156,17 +155,17 @@ def _group_of(moment: Moment, log: ShardLog) -> int:
     )
 
 
-def oldest(log: ShardLog, *, is_asked: bool) -> ShardPlace:
+def oldest(log: ProgressLog, *, is_asked: bool) -> Place:
     """The first place of which no record is missing.
 
     Raises:
         LsnNotRetained: a moment was asked for, and records before that place are gone.
     """
     if log.low == 0:
-        return ShardPlace(0)
+        return Place(0)
     first = next((found for found in log.read(log.low) if found[1].closed), None)
     if not is_asked:
-        return ShardPlace(log.low) if first is None else place_after(first)
+        return Place(log.low) if first is None else place_after(first)
     oldest = "" if first is None else f" (the oldest is after LSN {first[1].closed_lsn})"
     raise LsnNotRetained(
         f"the progress topic no longer holds the records of that moment{oldest}. Fix: begin with a"
@@ -174,7 +173,7 @@ def oldest(log: ShardLog, *, is_asked: bool) -> ShardPlace:
     )
 
 
-def resume(place: ShardPlace, log: ShardLog) -> ShardPlace:
+def resume(place: Place, log: ProgressLog) -> Place:
     """A place that was stored, compared with the topic.
 
     Raises:
@@ -183,8 +182,8 @@ def resume(place: ShardPlace, log: ShardLog) -> ShardPlace:
     """
     if place.offset < log.low:
         raise LsnNotRetained(
-            f"the stored place is at offset {place.offset} of shard {log.shard}, the progress topic"
-            f" begins at {log.low}: retention removed what was published meanwhile. Fix: begin with"
+            f"the stored place is at offset {place.offset}, the progress topic begins"
+            f" at {log.low}: retention removed what was published meanwhile. Fix: begin with"
             " Start.from_snapshot() and without the bookmark; raise retention.ms"
         )
     before = log.closing_before(place.offset)
@@ -192,7 +191,7 @@ def resume(place: ShardPlace, log: ShardLog) -> ShardPlace:
         before is not None and place.lsn is not None and before[1].closed_lsn != place.lsn
     ):
         raise PlaceUnknown(
-            f"the stored place (offset {place.offset} of shard {log.shard}, LSN {place.lsn}) is not"
+            f"the stored place (offset {place.offset}, LSN {place.lsn}) is not"
             " in the progress topic: the topics were created again, or it is another cluster. Fix:"
             " begin with Start.from_lsn(...) or Start.from_snapshot(), without the bookmark"
         )

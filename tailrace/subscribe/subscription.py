@@ -27,7 +27,7 @@ from tailrace.subscribe.events import (
     Transaction,
 )
 from tailrace.subscribe.fetching import Fetcher
-from tailrace.subscribe.groups import ShardRecords
+from tailrace.subscribe.groups import GroupRecords
 from tailrace.subscribe.options import Opened, Options
 from tailrace.subscribe.rows import Decoded, utc
 from tailrace_schemas.events.envelope import TableSchema
@@ -56,16 +56,13 @@ class Subscription:
         self._options = options
         self._since: Moment | None = opened.since
         self._order = CommitOrder[Decoded](
-            opened.decoder, mark.shards, mark.consumed, verify=options.verify
+            opened.decoder, mark.place, mark.consumed, verify=options.verify
         )
-        self._records = {
-            number: ShardRecords(number, self._is_wanted, place.lsn, place.named)
-            for number, place in mark.shards.items()
-        }
+        self._records = GroupRecords(self._is_wanted, mark.place.lsn, mark.place.named)
         self._fetcher = Fetcher(
             opened.brokers, opened.consumer, self._order, options.memory_bytes, self._add
         )
-        self._fetcher.begin({number: place.offset for number, place in mark.shards.items()})
+        self._fetcher.begin(mark.place.offset)
         self._schemas: dict[TableName, TableSchema] = {}
         self._schema_ids: set[int] = set()
         self._waiting: deque[Event] = deque()
@@ -86,7 +83,7 @@ class Subscription:
             if isinstance(event, Change):
                 consumed[event.topic, event.partition] = event.offset
         mark = self._opened.bookmark
-        return str(replace(mark, shards=self._order.places, consumed=consumed))
+        return str(replace(mark, place=self._order.place, consumed=consumed))
 
     @property
     def closed(self) -> Closed:
@@ -109,10 +106,7 @@ class Subscription:
                 " subscribe, or store its bookmark"
             )
         topic = self._opened.brokers.names.progress
-        offsets = [
-            TopicPartition(topic, number, place.offset)
-            for number, place in self._order.places.items()
-        ]
+        offsets = [TopicPartition(topic, 0, self._order.place.offset)]
         with self._pumping:
             if self._stopped.is_set():
                 return
@@ -199,15 +193,14 @@ class Subscription:
     def _is_wanted(self, topic: str) -> bool:
         return self._opened.table_of(topic) is not None
 
-    def _add(self, shard: int, offset: int, record: Progress) -> None:
-        records = self._records.setdefault(shard, ShardRecords(shard, self._is_wanted))
+    def _add(self, offset: int, record: Progress) -> None:
         for part in record.partitions:
             if self._is_wanted(part.topic):
                 self._schema_ids.update(part.schema_ids)
-        group = records.add(offset, record)
+        group = self._records.add(offset, record)
         if group is None:
             return
-        old = self._opened.bookmark.skipped(shard, group.first)
+        old = self._opened.bookmark.skipped(group.first)
         self._order.add(group.without(old) if old else group)
 
     def _next(self) -> Event | None:

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 
 from tailrace.lag.freshness import Freshness
 from tailrace.reading.lake import CommitRows, unreadable
+from tailrace.reading.progress import DividedIntoShards
 from tailrace.web.daemons import DaemonAddress
 from tailrace.web.model import Model
 from tailrace.web.parts import PartsReader
@@ -136,6 +137,8 @@ class Collector:
             self._ledger.read()
         except KafkaException as error:
             problems.setdefault("topics", f"the progress topic: {error.args[0].str()}")
+        except DividedIntoShards as error:
+            problems.setdefault("topics", str(error))
         ledger = self._ledger.ledger
         counts = {}
         for topic, count in ledger.rows_by_topic().items():

@@ -183,8 +183,8 @@ def put_together(
     published = _by_table(publisher)
     sunk = _by_table(sink)
     noted = {table.casefold(): note for table, note in notes.tables.items()}
-    if publisher is not None and publisher.tables and "shards" not in publisher.figures:
-        # It lists all that it publishes; one of several shares its tables with others.
+    if publisher is not None and publisher.tables:
+        # It lists all that it publishes.
         for name in fresh.keys() - published.keys():
             published[name] = TableStatus(fresh[name].table, "", _NOT_PUBLISHED)
     names = {t.table.casefold(): t.table for t in (*sunk.values(), *published.values())}

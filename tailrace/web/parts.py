@@ -13,7 +13,7 @@ from tailrace.web.daemons import DaemonAddress, DaemonUnavailable, ask_status
 from tailrace.web.model import Model, put_together
 from tailrace_publisher.errors import PublisherError
 from tailrace_service.registry.client import RegistryError
-from tailrace_service.status import DaemonStatus, of_shards
+from tailrace_service.status import DaemonStatus
 
 if TYPE_CHECKING:
     from tailrace.settings.settings import Settings
@@ -49,8 +49,7 @@ class PartsReader:
         problems = dict(freshness.problems)
         asked = [_asked("publisher", address, problems) for address in self._publishers]
         told = [status for status in asked if status is not None]
-        busy = [status for status in told if status.figures.get("shards_here") != 0] or told
-        publisher = of_shards(busy[0], busy) if len(busy) > 1 else next(iter(busy), None)
+        publisher = publishing(told)
         sink = None if self._sink is None else _asked("sink", self._sink, problems)
         notes = PublisherNotes()
         if publisher is None or not publisher.tables or len(told) < len(asked):
@@ -85,6 +84,11 @@ class PartsReader:
             problems["checkpoints"] = self._notes
             return PublisherNotes()
         return self._notes
+
+
+def publishing(found: Sequence[DaemonStatus]) -> DaemonStatus | None:
+    """The publisher that has the database, of those of a fleet; None if none answers."""
+    return min(found, key=lambda s: (s.state == "elsewhere", not s.tables), default=None)
 
 
 def _asked(name: str, address: DaemonAddress, problems: dict[str, str]) -> DaemonStatus | None:

@@ -56,13 +56,13 @@ class Ledger:
     def __init__(self) -> None:
         self._buckets: dict[int, Bucket] = {}
         self._rows: dict[int, Counter[str]] = {}
-        self._reached: dict[int, str] = {}
-        self._publishers: dict[int, str] = {}
-        self._unread: dict[int, set[str]] = {}
+        self._reached: str | None = None
+        self._publisher = ""
+        self._unread: set[str] | None = None
         self._schemas: dict[str, set[int]] = {}
 
     def add(self, record: Progress, publisher: str = "") -> None:
-        """Add a record, in the order of its shard.
+        """Add the next record.
 
         Args:
             publisher: host and process that wrote it; empty if the record does not say.
@@ -70,12 +70,12 @@ class Ledger:
         number = record.published_ms // BUCKET_MS
         bucket = self._buckets.setdefault(number, Bucket())
         bucket.records += 1
-        known = self._reached.get(record.shard)
+        known = self._reached
         if known is not None and record.after_lsn != known:
             what = "gap" if record.after_lsn > known else "overlap"
             bucket.broken.append(f"{what}: {known} was reached, and {record.after_lsn} is next")
         bucket.moved |= known is not None and record.closed_lsn > known
-        self._reached[record.shard] = record.closed_lsn
+        self._reached = record.closed_lsn
         of_topics = self._rows.setdefault(number, Counter())
         for partition in record.partitions:
             bucket.rows += partition.count
@@ -87,15 +87,13 @@ class Ledger:
 
     def _happened(self, record: Progress, publisher: str) -> Iterator[str]:
         """What a record shows to have happened since the one before it."""
-        before = self._publishers.get(record.shard, publisher)
-        if publisher and publisher != before:
+        if publisher and self._publisher not in ("", publisher):
             yield f"publisher restarted: {publisher}"
-        if publisher:
-            self._publishers[record.shard] = publisher
+        self._publisher = publisher or self._publisher
         left_out = set(record.snapshotting)
-        for topic in sorted(left_out - self._unread.get(record.shard, left_out)):
+        for topic in sorted(left_out - (left_out if self._unread is None else self._unread)):
             yield f"left the cut: {topic}"
-        self._unread[record.shard] = left_out
+        self._unread = left_out
         for partition in record.partitions:
             known = self._schemas.setdefault(partition.topic, set(partition.schema_ids))
             if not known.issuperset(partition.schema_ids):

@@ -55,7 +55,7 @@ def records_of(file: Path) -> list[Record]:
 
 @dataclass
 class Subscriber:
-    """Whole source transactions of one shard, in commit order, and the state that they give.
+    """Whole source transactions in commit order, and the state that they give.
 
     Attributes:
         state: rows by topic and by the bytes of their keys, without the schema's id.

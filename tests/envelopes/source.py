@@ -40,12 +40,9 @@ from tests.envelopes.transaction import Transaction
 class Source:
     """A source database and its publisher in one."""
 
-    def __init__(
-        self, bootstrap: str, registry_url: str, *, shard: int = 0, prefix: str | None = None
-    ) -> None:
+    def __init__(self, bootstrap: str, registry_url: str, *, prefix: str | None = None) -> None:
         self.prefix = prefix or f"t{uuid.uuid4().hex[:10]}"
         self.names = TopicNames(self.prefix)
-        self.shard = shard
         self.placeholder: str | None = None  # in the place of values that are unavailable
         self.tables: dict[str, SourceTable] = {}
         self.snapshotting: list[SourceTable] = []  # in every progress record, until removed
@@ -55,7 +52,7 @@ class Source:
         self.producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
-                "transactional.id": f"{self.prefix}-{shard}",
+                "transactional.id": self.prefix,
                 "linger.ms": 0,
                 "log_level": 0,
             }
@@ -211,7 +208,7 @@ class Source:
     def _progress(self, after: str) -> Progress:
         """The record that closes the LSN up to which all is published, without changes."""
         return Progress(
-            shard=self.shard,
+            shard=0,
             server="test",
             database=DATABASE,
             after_lsn=after,

@@ -26,7 +26,7 @@ def messages_of(page: Page) -> pa.ChunkedArray:
 @given(page=pages())
 @FAST
 def test_each_key_has_its_last_change_and_says_which_large_values_it_has(page: Page):
-    found = latest_in_memory(messages_of(page), MIRROR, [WRITER], [], None, None)
+    found = latest_in_memory(messages_of(page), MIRROR, [WRITER], [])
     assert found is not None
     names = [column.name for column in MIRROR.columns] + list(MIRROR.cdc_columns)
     assert found.column_names == [*names, *(available_flag(n) for n in range(len(LARGE)))]
@@ -44,28 +44,15 @@ def test_each_key_has_its_last_change_and_says_which_large_values_it_has(page: P
     assert max(by_position, default=None) == max((r["_cdc_position"] for r in rows), default=None)
 
 
-@given(page=pages())
-@FAST
-def test_messages_outside_of_the_cut_are_no_changes(page: Page):
-    found = latest_in_memory(
-        messages_of(page), MIRROR, [WRITER], [], "ffffffff:ffffffff:ffff", None
-    )
-    assert found is not None
-    assert not found.num_rows
-
-
 def test_spark_decodes_what_is_not_decoded_by_columns():
     framed = bytes([0]) + (WRITER.schema_id + 1).to_bytes(4, "big") + b"x"
     for value in (b"", framed, None):
         values = pa.chunked_array([pa.array([value], pa.binary())])
-        assert latest_in_memory(values, MIRROR, [WRITER], [], None, None) is None
+        assert latest_in_memory(values, MIRROR, [WRITER], []) is None
     nothing = pa.chunked_array([], pa.binary())
-    assert latest_in_memory(nothing, MIRROR, [WRITER], [], None, None) is not None
+    assert latest_in_memory(nothing, MIRROR, [WRITER], []) is not None
     columns = (*MIRROR.columns[:-1], replace(MIRROR.columns[-1], type="VARIANT"))
-    assert (
-        latest_in_memory(nothing, replace(MIRROR, columns=columns), [WRITER], [], None, None)
-        is None
-    )
+    assert latest_in_memory(nothing, replace(MIRROR, columns=columns), [WRITER], []) is None
 
 
 @given(page=pages(), others=pages())
@@ -80,8 +67,8 @@ def test_of_several_tables_each_row_has_its_origin_and_others_are_passed_over(
     of_others = [header + of.as_py()[5:] for of in messages_of(others)]
     values = pa.chunked_array([*messages_of(page).chunks, pa.array(of_others, pa.binary())])
 
-    alone = latest_in_memory(messages_of(page), MIRROR, [WRITER], [], None, None)
-    found = latest_in_memory(values, shared, [WRITER], [other], None, None)
+    alone = latest_in_memory(messages_of(page), MIRROR, [WRITER], [])
+    found = latest_in_memory(values, shared, [WRITER], [other])
 
     assert alone is not None
     assert found is not None

@@ -131,9 +131,10 @@ class Sink:
         self.log.continue_after_loss()
         self._commit_offsets()
 
-    def next_offsets(self) -> dict[int, int]:
-        """Offsets from which to read the progress topic; empty: from its start."""
-        return self.log.next_offsets()
+    @property
+    def next_offset(self) -> int | None:
+        """Offset from which to read the progress topic; None: from its start."""
+        return self.log.state.next_offset
 
     def process(self, records: Iterable[ProgressRecord], stop: threading.Event) -> int:
         """Append every cut that progress records close to the log.
@@ -151,7 +152,7 @@ class Sink:
 
     def _commit_offsets(self) -> None:
         """Commit how far the lake is; only after it is, as a lost commit merely delays."""
-        self._offsets.commit(self.log.complete(self.fold.state).next_offsets())
+        self._offsets.commit(self.log.complete(self.fold.state).next_offset)
 
     def fold_tables(self, stop: threading.Event, batches_max: int | None = None) -> int:
         """Apply what the log has to the tables.

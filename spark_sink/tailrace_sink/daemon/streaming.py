@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tailrace_sink.daemon.sink import Sink
 from tailrace_sink.delta.file_log import delete_folder
 from tailrace_sink.kafka.offset_reads import kafka_options, offsets_json
-from tailrace_sink.kafka.progress_topic import ProgressTopic, of_progress
+from tailrace_sink.kafka.progress_topic import PARTITION, ProgressTopic, of_progress
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.progress_record import SchemaById
 from tailrace_sink.spark.jvm_errors import translated
@@ -78,7 +78,7 @@ class ProgressStream:
     def _read_on(self, stop: threading.Event) -> int:
         """Read and append slice by slice up to the present end."""
         cuts = 0
-        for records in self._topic.after(self._sink.next_offsets()):
+        for records in self._topic.after(self._sink.next_offset):
             cuts += self._sink.process(records, stop)
             if stop.is_set():
                 break
@@ -156,15 +156,9 @@ class ProgressStream:
         return writer.start()
 
     def _starting_offsets(self) -> str:
-        """Offsets by the log's state; partitions that it does not know start at their beginning.
-
-        Spark refuses offsets that lack a partition, and each new shard adds one.
-        """
-        known = self._sink.next_offsets()
-        if not known:
-            return "earliest"
-        present = {partition: of.start for partition, of in self._topic.bounds().items()}
-        return offsets_json({self._topic.name: {**present, **known}})
+        """Offset by the log's state."""
+        known = self._sink.next_offset
+        return "earliest" if known is None else offsets_json({self._topic.name: {PARTITION: known}})
 
 
 def _collected(frame: DataFrame) -> list[Row]:

@@ -54,6 +54,7 @@ from tailrace_sink.errors.lake import (
     UnsupportedSchemaChange,
 )
 from tailrace_sink.errors.progress import (
+    DividedIntoShards,
     ForeignRecord,
     LedgerMismatch,
     LsnWentBackwards,
@@ -75,6 +76,7 @@ __all__ = [
     "ChangesUnknown",
     "ConfigError",
     "DiskUnwritable",
+    "DividedIntoShards",
     "ForeignCommit",
     "ForeignRecord",
     "KafkaUnavailable",

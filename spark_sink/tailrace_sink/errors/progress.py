@@ -13,33 +13,43 @@ class ProgressGap(SinkError):
         found_lsn: LSN after which the record starts.
     """
 
-    def __init__(self, shard: int, expected_lsn: str, found_lsn: str, offset: int) -> None:
-        self.shard = shard
+    def __init__(self, expected_lsn: str, found_lsn: str, offset: int) -> None:
         self.expected_lsn = expected_lsn
         self.found_lsn = found_lsn
         super().__init__(
-            f"progress of shard {shard} jumps from LSN {expected_lsn} to {found_lsn} at offset"
-            f" {offset}: the changes between were never published here. Fix: check the publisher's"
-            " checkpoint topic, and start from a new snapshot into a new lake address"
+            f"the progress jumps from LSN {expected_lsn} to {found_lsn} at offset {offset}: the"
+            " changes between were never published here. Fix: check the publisher's checkpoint"
+            " topic, and start from a new snapshot into a new lake address"
         )
 
 
 class LsnWentBackwards(SinkError):
     """The progress goes back to an older LSN: the source was restored or replaced."""
 
-    def __init__(self, shard: int, known_lsn: str, found_lsn: str, offset: int) -> None:
-        self.shard = shard
+    def __init__(self, known_lsn: str, found_lsn: str, offset: int) -> None:
         self.known_lsn = known_lsn
         self.found_lsn = found_lsn
         super().__init__(
-            f"progress of shard {shard} goes back from LSN {known_lsn} to {found_lsn} at offset"
-            f" {offset}: the source was restored or replaced. Fix: publish it under another prefix,"
-            " into another lake address"
+            f"the progress goes back from LSN {known_lsn} to {found_lsn} at offset {offset}: the"
+            " source was restored or replaced. Fix: publish it under another prefix, into another"
+            " lake address"
         )
 
 
 class ForeignRecord(SinkError):
     """A record in one of Tailrace's topics that does not follow the contract."""
+
+
+class DividedIntoShards(SinkError):
+    """An earlier release divided the database into shards; this one reads one stream."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} is of a database that is divided into shards, as earlier releases could: this"
+            " release reads one stream of a database. Fix: stop its publishers, and publish the"
+            " database under another publisher.prefix, with new snapshots and a new lake; or"
+            " continue with release 0.2"
+        )
 
 
 class LedgerMismatch(TableError):

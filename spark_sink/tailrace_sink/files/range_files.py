@@ -143,11 +143,9 @@ class RangeFiles:
         work = Work(
             writers_of(writers),
             tuple(targets),
-            ranges.after_lsn,
-            ranges.up_to_lsn,
-            store.pyarrow() if True in in_s3 and store is not None else None,
+            s3=store.pyarrow() if True in in_s3 and store is not None else None,
             # Spark reads old dates of files without its name in the calendar that it once had.
-            {"org.apache.spark.version": spark.version},
+            metadata={"org.apache.spark.version": spark.version},
         )
         try:
             ChangeDecoder(work)

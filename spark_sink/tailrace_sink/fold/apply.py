@@ -41,7 +41,7 @@ from tailrace_sink.ports.writes import (
     Once,
     WrittenFiles,
 )
-from tailrace_sink.rows.decode import change_rows, within_cut
+from tailrace_sink.rows.decode import change_rows
 from tailrace_sink.rows.last_change import large_columns, latest_changes
 from tailrace_sink.rows.lost_rows import deletes_of, without_keys
 from tailrace_sink.rows.writer_schema import WriterSchema
@@ -275,14 +275,14 @@ def _counted(
     changes, check = _decoded(work, table, from_offsets), None
     if not work.is_counted:
         changes, check = counted_in_passing(changes, work.topic_range)
-    return _within_cut(work, changes), check
+    return changes, check
 
 
 def changes_of(
     work: TableWork, table: LakeTable, from_offsets: Mapping[int, int] | None = None
 ) -> DataFrame:
     """Decode the changes of the cut, without counting them."""
-    return _within_cut(work, _decoded(work, table, from_offsets))
+    return _decoded(work, table, from_offsets)
 
 
 def _decoded(
@@ -293,10 +293,6 @@ def _decoded(
         before = [f"(partition = {p} AND offset < {first})" for p, first in from_offsets.items()]
         values = values.where(f"NOT ({' OR '.join(before)})")
     return change_rows(values, table, work.writers, work.other_writers)
-
-
-def _within_cut(work: TableWork, changes: DataFrame) -> DataFrame:
-    return within_cut(changes, work.topic_range.after_lsn, work.topic_range.up_to_lsn)
 
 
 def once_in(config: SinkConfig, table: LakeTable, purpose: str) -> str:

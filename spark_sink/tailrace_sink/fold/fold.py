@@ -64,8 +64,7 @@ class Fold:
         self._commits = CommitTable(session, config.commits_path)
         self._intent = Intent(session, config.intent_path, config.commits_path)
         schema_by_id = parts.schemas.schema_by_id
-        self._slices = LogSlices(parts.log, config.topics.progress, schema_by_id)
-        self.feed = Feed(self._slices)
+        self.feed = Feed(LogSlices(parts.log, config.topics.progress, schema_by_id))
         self._reports = FoldReports(config.topics, parts.metrics)
         self._applier = BatchApplier(session, parts)
         self._upkeep = LakeUpkeep(session, parts, self._commits)
@@ -199,7 +198,6 @@ class Fold:
             self.feed.backlog(),
             self._config.topics,
             self._config.bound,
-            shards=self._config.shards,
             stops_at_first=True,
         )
 
@@ -249,7 +247,7 @@ class Fold:
             seconds=round(seconds, 3),
             lag_ms=round(self._now_s() * 1000) - plan.published_ms,
         )
-        self._upkeep.after_batch(self.state, self._slices, self._now())
+        self._upkeep.after_batch(self.state, self._now())
         self._applier.tidy(before.versions, state.versions)
         return True
 

@@ -73,8 +73,7 @@ def merge_messages(
     Returns:
         False if Spark must decode the messages; nothing is done.
     """
-    between = ranges.after_lsn, ranges.up_to_lsn
-    rows = latest_in_memory(messages, table, writers, other_writers, *between)
+    rows = latest_in_memory(messages, table, writers, other_writers)
     if rows is None:
         return False
     latest = _latest_of(spark, config, table, rows)

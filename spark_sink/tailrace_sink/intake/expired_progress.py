@@ -9,7 +9,7 @@ table leaves the cuts, and returns with a new snapshot.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -22,11 +22,11 @@ from tailrace_sink.kafka.progress_topic import ProgressTopic
 from tailrace_sink.options.config import SinkConfig
 from tailrace_sink.plan.cut_plan import Named
 from tailrace_sink.plan.progress_record import ProgressRecord, SchemaById
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState, later_of
+from tailrace_sink.plan.sink_state import Position, SinkState, later_of
 from tailrace_sink.plan.topic_ranges import TopicRange
 
 _TAIL: Final = 1_000
-"""Records that are read first; ten times as many each time until every shard closed an LSN."""
+"""Records that are read first; ten times as many each time until one closes an LSN."""
 
 _log = structlog.get_logger("tailrace.sink")
 
@@ -50,18 +50,14 @@ class LateBeginning:
             state: the state of the log.
 
         Returns:
-            The state, and the topics of unfinished snapshots by shard.
+            The state, and the topics of unfinished snapshots.
 
         Raises:
-            KafkaUnavailable: the topic holds no closed record of some shard yet.
+            KafkaUnavailable: the topic holds no newer closed record yet.
             LsnWentBackwards: the newest record closes an older LSN than the lake has.
         """
-        topic, bounds = self._progress.name, self._progress.bounds()
-        needed = dict.fromkeys(bounds, 0)
-        for position in state.shards.values():
-            needed[position.partition] = position.next_offset
-        gone = {p: needed[p] for p, of in bounds.items() if needed[p] < of.start}
-        if not gone:
+        topic, bounds, needed = self._progress.name, self._progress.bounds(), state.next_offset or 0
+        if bounds is None or needed >= bounds.start:
             return None
         newest = self._newest_closed(bounds)
         names = self._config.topics
@@ -72,10 +68,10 @@ class LateBeginning:
         }
         why = (
             f"topic {topic} no longer has the progress records from offset"
-            f" {min(gone.values())} on, so changes of the table may be missing. Fix: take a new"
+            f" {needed} on, so changes of the table may be missing. Fix: take a new"
             f" snapshot of the table {SNAPSHOT_HELPS}"
         )
-        begun = begin_at(state, newest.values(), tables, why)
+        begun = begin_at(state, newest, tables, why)
         selects = self._config.tables.selects
         left_out = {found: EXCLUDED for found, table in tables.items() if not selects(table)}
         _log.error(
@@ -86,39 +82,35 @@ class LateBeginning:
             effect="no table is part of the lake's cuts until its new snapshot has ended",
             requested=self._config.request_snapshots,
         )
-        named = {shard: frozenset(of.progress.snapshotting) for shard, of in newest.items()}
+        named = frozenset(newest.progress.snapshotting)
         return replace(begun, stopped={**begun.stopped, **left_out}), named
 
-    def _newest_closed(self, bounds: Mapping[int, Bounds]) -> dict[int, ProgressRecord]:
-        """Find the newest record of each shard that closes an LSN."""
-        back = _TAIL
-        end = {p: of.stable_end for p, of in bounds.items()}
+    def _newest_closed(self, bounds: Bounds) -> ProgressRecord:
+        """Find the newest record that closes an LSN."""
+        back, end = _TAIL, bounds.stable_end
         while True:
-            first = {p: max(of.start, of.stable_end - back) for p, of in bounds.items()}
-            newest: dict[int, ProgressRecord] = {}
-            for record in itertools.chain.from_iterable(self._progress.between(first, end)):
-                known = newest.get(record.progress.shard)
-                if record.progress.closed and (known is None or known.offset < record.offset):
-                    newest[record.progress.shard] = record
-            told = (record.progress.shards for record in newest.values())
-            if len(newest) >= max(self._config.shards, max(told, default=1)):
+            first = max(bounds.start, end - back)
+            records = itertools.chain.from_iterable(self._progress.between(first, end))
+            closed = (record for record in records if record.progress.closed)
+            newest = max(closed, key=lambda record: record.offset, default=None)
+            if newest is not None:
                 return newest
-            if all(first[p] == of.start for p, of in bounds.items()):
+            if first == bounds.start:
                 raise KafkaUnavailable(
                     f"topic {self._progress.name} has lost records that the lake needs, and lacks"
-                    " a newer closed one of some shard: waiting for the publisher"
+                    " a newer closed one: waiting for the publisher"
                 )
             back *= 10
 
 
 def begin_at(
-    state: SinkState, newest: Iterable[ProgressRecord], topics: Iterable[str], why: str
+    state: SinkState, newest: ProgressRecord, topics: Iterable[str], why: str
 ) -> SinkState:
-    """Compute the state of a lake that continues after some records. Pure.
+    """Compute the state of a lake that continues after a record. Pure.
 
     Args:
         state: the one before the loss.
-        newest: the newest closed record of each shard.
+        newest: the newest record that closes an LSN.
         topics: all existing data topics.
         why: reason of the tables that stop.
 
@@ -129,31 +121,21 @@ def begin_at(
     Raises:
         LsnWentBackwards: the source is not the one that the lake follows.
     """
-    listed = list(newest)
-    shards: dict[int, ShardPosition] = {}
-    held: dict[str, TopicRange] = {}
-    for record in listed:
-        progress = record.progress
-        known = state.shards.get(progress.shard)
-        if known is not None and progress.closed_lsn < known.closed_lsn:
-            raise LsnWentBackwards(
-                progress.shard, known.closed_lsn, progress.closed_lsn, record.offset
-            )
-        shards[progress.shard] = ShardPosition(
-            record.partition, record.offset + 1, progress.closed_lsn
-        )
-        for topic in progress.snapshotting:
-            held[topic] = TopicRange(topic, progress.shard, {}, 0, frozenset(), torn=why)
-    slowest = min(listed, key=lambda record: record.progress.closed_lsn).progress
+    progress, known = newest.progress, state.position
+    if known is not None and progress.closed_lsn < known.closed_lsn:
+        raise LsnWentBackwards(known.closed_lsn, progress.closed_lsn, newest.offset)
+    held = {
+        topic: TopicRange(topic, {}, 0, frozenset(), torn=why) for topic in progress.snapshotting
+    }
     return replace(
         state,
-        batch=sum(position.next_offset for position in shards.values()),
-        closed_lsn=slowest.closed_lsn,
-        closed_commit_ms=later_of(state.closed_commit_ms, slowest.closed_commit_ms),
-        shards=shards,
+        batch=newest.offset + 1,
+        closed_lsn=progress.closed_lsn,
+        closed_commit_ms=later_of(state.closed_commit_ms, progress.closed_commit_ms),
+        position=Position.after(newest),
         held=held,
         stopped={**state.stopped, **{topic: why for topic in topics if topic not in held}},
         versions={},
-        server=slowest.server,
-        database=slowest.database,
+        server=progress.server,
+        database=progress.database,
     )

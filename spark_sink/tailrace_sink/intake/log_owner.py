@@ -74,11 +74,10 @@ class LogOwner:
             for topic, held in state.held.items()
         }
         self._topics.take_out_gone(waiting)
-        named: dict[int, frozenset[str]] = {}
-        for topic, held in state.held.items():
-            named[held.shard] = named.get(held.shard, frozenset()) | {topic}
         positions = replace(state, held={}, stopped={}, offsets={}, versions={})
-        return self._write_start(LogState(positions, 1, self._owner, named), waiting)
+        return self._write_start(
+            LogState(positions, 1, self._owner, frozenset(state.held)), waiting
+        )
 
     def begin_late(self, last: LogState, state: SinkState, named: Named) -> LogState:
         """Continue after progress records that were lost.
@@ -86,7 +85,7 @@ class LogOwner:
         Args:
             last: the state before the loss.
             state: from which log and tables continue.
-            named: topics of tables that are not part of the cut, by shard.
+            named: topics of tables that are not part of the cut.
 
         Returns:
             The state of the log.

@@ -124,15 +124,11 @@ class LogWriter:
             raise translated(f"log {self._log.path}", error) from error
         self._backlog = Backlog(self.state)
 
-    def next_offsets(self) -> dict[int, int]:
-        """Offsets from which to read the progress topic; empty: from its start."""
-        return self.state.next_offsets()
-
     def process(self, records: Iterable[ProgressRecord], should_stop: Callable[[], bool]) -> int:
         """Append every cut that progress records close.
 
         Args:
-            records: for each shard in order; known ones are ignored.
+            records: in any order; known ones are ignored.
             should_stop: called between cuts; True ends the call.
 
         Returns:
@@ -152,7 +148,6 @@ class LogWriter:
                 self._backlog,
                 self._config.topics,
                 self._config.bound,
-                shards=self._config.shards,
             )
             self._metrics.waiting.labels(stage="log").set(self._backlog.count)
             if cut is None:

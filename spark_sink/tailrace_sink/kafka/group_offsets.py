@@ -1,13 +1,12 @@
-"""Offsets of the progress topic up to which the lake has everything, committed to a consumer group.
+"""Offset of the progress topic up to which the lake has everything, committed to a consumer group.
 
-The publisher waits for them before it removes change rows (ADR 0087), and Kafka's tools show them
-as the lag of the group. The sink itself never reads them. So a commit that fails only delays: the
-next one replaces it. Commits are sent without waiting for the answer.
+The publisher waits for it before it removes change rows (ADR 0087), and Kafka's tools show it as
+the lag of the group. The sink itself never reads it. So a commit that fails only delays: the next
+one replaces it. Commits are sent without waiting for the answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 from tailrace_sink.errors import ConfigError
 from tailrace_sink.kafka.offset_bounds import kafka_classes
 from tailrace_sink.kafka.offset_reads import client_properties
+from tailrace_sink.kafka.progress_topic import PARTITION
 from tailrace_sink.options.kafka_options import KafkaConfig
 from tailrace_sink.spark.jvm_errors import translated
 
@@ -26,27 +26,26 @@ _log = structlog.get_logger("tailrace.sink")
 
 
 class GroupOffsets:
-    """Committer of the offsets of one topic to ``kafka.consumer_group``; used by one thread."""
+    """Committer of the progress topic's offset to ``kafka.consumer_group``; used by one thread."""
 
     def __init__(self, spark: SparkSession, kafka: KafkaConfig, topic: str) -> None:
         self._jvm: Any = spark._jvm  # noqa: SLF001 - Spark's own client commits them
         self._kafka = kafka
         self._topic = topic
         self._admin: Any = None
-        self._wanted: Mapping[int, int] = {}
-        self._sent: Mapping[int, int] = {}
+        self._wanted = self._sent = 0
         self._answer: Any = None
         self._reason = ""
 
-    def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets by partition, unless nothing is new or an answer is pending.
+    def commit(self, offset: int | None) -> None:
+        """Commit an offset, unless it is not new or an answer is pending.
 
         Never raises and never waits for the brokers.
         """
         group = self._kafka.consumer_group
-        if not group or not offsets:
+        if not group or offset is None:
             return
-        self._wanted = dict(offsets)
+        self._wanted = offset
         try:
             if self._answer is not None:
                 if not self._answer.isDone():
@@ -59,7 +58,7 @@ class GroupOffsets:
             self._failed(error)
 
     def close(self) -> None:
-        """Commit the newest offsets, wait shortly for the answer, and close the client."""
+        """Commit the newest offset, wait shortly for the answer, and close the client."""
         if self._admin is None:
             return
         unit = self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS
@@ -73,20 +72,20 @@ class GroupOffsets:
         self._admin = None
 
     def _send(self, group: str) -> None:
-        """Send the newest offsets, unless they were sent."""
+        """Send the newest offset, unless it was sent."""
         if self._wanted == self._sent:
             return
         classes = kafka_classes(self._jvm)
         if self._admin is None:
             self._admin = classes.admin.create(client_properties(self._jvm, self._kafka))
         places = self._jvm.java.util.HashMap()
-        for partition, offset in self._wanted.items():
-            places.put(classes.partition(self._topic, partition), classes.committed(offset))
+        place = classes.partition(self._topic, PARTITION)
+        places.put(place, classes.committed(self._wanted))
         self._answer = self._admin.alterConsumerGroupOffsets(group, places).all()
         self._sent = self._wanted
 
     def _failed(self, error: Py4JError | ConfigError) -> None:
-        group, self._sent = self._kafka.consumer_group, {}
+        group, self._sent = self._kafka.consumer_group, 0
         doing = f"committing to consumer group {group}"
         reason = str(translated(doing, error) if isinstance(error, Py4JError) else error)
         if reason == self._reason:

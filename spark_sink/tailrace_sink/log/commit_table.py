@@ -27,7 +27,7 @@ from tailrace_sink.delta.file_log import (
 from tailrace_sink.log.batch_rows import rows_of_batch, rows_with
 from tailrace_sink.plan.scopes import COMMITS
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.plan.state_json import held_json, shards_json, state_of_row
+from tailrace_sink.plan.state_json import held_json, position_json, state_of_row
 from tailrace_sink.tables.lake_table import literal, properties_ddl, quote
 from tailrace_sink.tables.schema_record import Change
 
@@ -45,14 +45,14 @@ _PROPERTIES: Final[Mapping[str, str]] = {
     "delta.autoOptimize.autoCompact": "false",
 }
 _COLUMNS: Final = (
-    ("batch", "BIGINT", "Grows with every cut: the progress offsets added up"),
+    ("batch", "BIGINT", "Grows with every cut: the offset after its last progress record"),
     ("through_lsn", "STRING", "The source LSN that all tables stand at"),
     ("through_commit_time", "TIMESTAMP", "When the source committed that LSN"),
     ("committed_at", "TIMESTAMP", "When this row was written"),
     ("rows", "BIGINT", "Changes in this cut, by the ledger"),
     ("tables", "MAP<STRING, BIGINT>", "Path below the lake to the version of each table"),
     ("offsets", "STRING", "JSON: topic, partition, next offset"),
-    ("progress", "STRING", "JSON: shard, place in the progress topic, closed LSN"),
+    ("progress", "STRING", "JSON: place in the progress topic, closed LSN"),
     ("held", "STRING", "JSON: topics of unfinished snapshots with the offsets that wait"),
     ("stopped", "STRING", "JSON: topics of tables that the lake cannot follow, and why"),
     (
@@ -126,7 +126,7 @@ class CommitTable:
             "rows": f"CAST({rows} AS BIGINT)",
             "tables": f"from_json({tables}, 'MAP<STRING, BIGINT>')",
             "offsets": literal(json.dumps(state.offsets)),
-            "progress": literal(json.dumps(shards_json(state.shards))),
+            "progress": literal(json.dumps(position_json(state.position))),
             "held": literal(json.dumps(held_json(state.held))),
             "stopped": literal(json.dumps(dict(state.stopped))),
             "schema_changes": literal(json.dumps(list(schema_changes), ensure_ascii=False)),

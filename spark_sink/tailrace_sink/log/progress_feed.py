@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -61,23 +61,6 @@ class LogSlices:
         self._size = SliceSize()
         self._width = _WIDTH
 
-    def start(self, state: SinkState) -> int:
-        """Return a batch after which the log has every record that the tables of a state lack.
-
-        A cut of the log may have records of a shard that is ahead of the others. So this is the
-        newest cut that has passed no shard further than the tables have.
-        """
-        if len(state.shards) < 2:
-            return state.batch
-        end, width = state.batch, _WIDTH
-        while end > 0:
-            first = max(0, end - width)
-            for cut in reversed(self._log.states(first, end, width)):
-                if _has_passed(state, cut.state):
-                    return cut.state.batch
-            end, width = first, width * _GROWTH
-        return 0
-
     def after(self, batch: int) -> Slice | None:
         """Read the slice after a batch; None if there is none.
 
@@ -87,7 +70,7 @@ class LogSlices:
         states = self._states(batch)
         if not states:
             return None
-        # A batch id is a sum of progress offsets, so a difference bounds the number of records.
+        # A batch id is a progress offset, so a difference bounds the number of records.
         most = batch + self._size.offsets
         within = (of.state.batch for of in states if of.state.batch <= most)
         up_to = max(within, default=states[0].state.batch)
@@ -127,14 +110,6 @@ class LogSlices:
         return []
 
 
-def _has_passed(state: SinkState, cut: SinkState) -> bool:
-    """Whether the tables have every record up to a cut of the log."""
-    return all(
-        shard in state.shards and at.next_offset <= state.shards[shard].next_offset
-        for shard, at in cut.shards.items()
-    )
-
-
 def _of_cut(cut: LogState | None) -> tuple[Mapping[str, Loss], bool]:
     """Return what a cut lacks, and whether Kafka has its events."""
     return ({}, False) if cut is None else (cut.lost, bool(cut.in_kafka))
@@ -143,11 +118,10 @@ def _of_cut(cut: LogState | None) -> tuple[Mapping[str, Loss], bool]:
 class Feed:
     """The records from which the fold plans. The log's thread adds them, the fold's thread reads.
 
-    Each shard has enough records for a plan. If a shard is far ahead of the others, its later
-    records are dropped, and read from the log when they are needed.
+    If many wait, later ones are not taken, and are read from the log when they are needed.
 
     Args:
-        bytes_max: of a shard's records, as they are in the topic.
+        bytes_max: of the records that are taken, as they are in the topic.
     """
 
     def __init__(self, slices: LogSlices, bytes_max: int = SLICE_BYTES) -> None:
@@ -159,22 +133,20 @@ class Feed:
         self._offered_bytes = 0
         self._through = 0
         self._backlog = Backlog(SinkState())
-        self._left_out: dict[int, int] = {}
 
     def open(self, state: SinkState) -> None:
         """Start after the batch of the tables."""
-        start = self._slices.start(state)
         with self._lock:
             self._offered, self._offered_bytes = [], 0
-            self._through = start
+            self._through = state.batch
         self._backlog = Backlog(state)
-        self._left_out = {}
         self._news.set()
 
     def offer(self, logged: Logged) -> None:
-        """Add the records of a new cut, unless those of an earlier cut are missing."""
+        """Add the records of a new cut, unless many wait or those of an earlier cut are missing."""
         with self._lock:
-            if logged.before == self._through and self._offered_bytes < self._bytes_max:
+            waiting = self._backlog.size + self._offered_bytes
+            if logged.before == self._through and waiting < self._bytes_max:
                 self._offered.append(logged)
                 self._offered_bytes += sum(len(record.value) for record in logged.records)
                 self._through = logged.batch
@@ -194,7 +166,7 @@ class Feed:
         with self._lock:
             offered, self._offered, self._offered_bytes = self._offered, [], 0
         for logged in offered:
-            self._add(logged.records, logged.before)
+            self._backlog.add(logged.records)
         return self._backlog
 
     def more(self) -> bool:
@@ -205,33 +177,10 @@ class Feed:
         """
         with self._lock:
             through = self._through
-        for shard, batch in self._left_out.items():
-            if self._backlog.bytes_of(shard) <= self._bytes_max // 2:
-                return self._catch_up(shard, batch, through)
         found = self._slices.after(through)
         if found is None:
             return False
-        self._add(found.records, through)
+        self._backlog.add(found.records)
         with self._lock:
             self._through = max(self._through, found.state.batch)
         return True
-
-    def _catch_up(self, shard: int, batch: int, through: int) -> bool:
-        """Read the records of a shard that were dropped."""
-        found = self._slices.after(batch)
-        up_to, records = through, []
-        if found is not None:
-            up_to, records = found.state.batch, found.records
-        self._backlog.add(record for record in records if record.progress.shard == shard)
-        self._left_out[shard] = up_to
-        if up_to >= through:
-            del self._left_out[shard]
-        return True
-
-    def _add(self, records: Iterable[ProgressRecord], after_batch: int) -> None:
-        listed = list(records)
-        for shard in {record.progress.shard for record in listed}:
-            if self._backlog.bytes_of(shard) >= self._bytes_max:
-                self._left_out.setdefault(shard, after_batch)
-        left_out: Set[int] = self._left_out.keys()
-        self._backlog.add(record for record in listed if record.progress.shard not in left_out)

@@ -7,7 +7,7 @@ flags into it), so that every wrong option is reported together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -35,6 +35,9 @@ def dead_letters_path(lake: str) -> str:
 class SinkConfig(LayoutOptions):
     """All options of one sink: one prefix, one lake, one Spark application."""
 
+    removed: ClassVar[Mapping[str, str]] = {
+        "shards": "one publisher has all tables of a database. Fix: remove it"
+    }
     kafka: KafkaConfig
     registry: RegistryConfig
     prefix: str = Field(description="First part of every topic name; letters, digits and '-'.")
@@ -116,13 +119,6 @@ class SinkConfig(LayoutOptions):
         le=64,
         description="Tables written at once; 1 to 64. Higher: more memory, and a gain only with"
         " enough cores.",
-    )
-    shards: int = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        description="Publisher shards of this prefix; 1 to 10000. The first cut waits until each of"
-        " them has published.",
     )
     trigger_interval_s: float = Field(
         default=0.0,

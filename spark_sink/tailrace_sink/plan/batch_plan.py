@@ -1,12 +1,8 @@
 """Plan of a batch from progress records: which offsets of which topics are its cut.
 
-Theory of operation. Every Kafka transaction of the publisher has a progress record. Records of one
-shard form *groups*. A group ends with the record that closes an LSN, so it holds whole source
-transactions. The next cut is the newest closed LSN that every shard has reached, within the bound.
-
-A group at or below the cut is *passed*. A group that only starts below the cut, because its shard
-is ahead of the others, is *partial*. Its changes up to the cut are applied now, the others when it
-is passed. So it is read twice and filtered by LSN both times.
+Theory of operation. Every Kafka transaction of the publisher has a progress record. Records form
+*groups*. A group ends with the record that closes an LSN, so it holds whole source transactions.
+The next cut is the newest closed LSN within the bound. The groups at or below it are *passed*.
 
 The topic of a table whose snapshot is not finished is *held* from the first record that names it.
 Its offsets from there on are stored. The first cut whose last record no longer names it reads them,
@@ -22,17 +18,15 @@ have more records, so a started batch is stored (``intent``) and not planned aga
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_sink.options.batch_bound import Bound
-from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
-from tailrace_sink.plan.progress_record import ProgressRecord
+from tailrace_sink.plan.progress_groups import Backlog, Group
 from tailrace_sink.plan.range_sorter import RangeSorter
-from tailrace_sink.plan.sink_state import BatchPlan, ShardPosition, SinkState, later_of
-from tailrace_sink.plan.topic_ranges import add, begins_below, data_parts
+from tailrace_sink.plan.sink_state import BatchPlan, Position, SinkState, later_of
+from tailrace_sink.plan.topic_ranges import begins_below
 
 
 def plan_batch(
@@ -41,7 +35,6 @@ def plan_batch(
     names: TopicNames,
     bound: Bound,
     *,
-    shards: int = 1,
     up_to: str | None = None,
     stops_at_first: bool = False,
 ) -> BatchPlan | None:
@@ -52,78 +45,38 @@ def plan_batch(
         backlog: waiting progress records; passed ones are dropped from it.
         names: distinguishes data topics from the sink's own.
         bound: of the batch; one closed LSN may exceed it.
-        shards: least number of shards, also known from records. The first cut needs all of them.
         up_to: greatest LSN of the cut; None: any.
         stops_at_first: whether what closes the LSN of the cut again, in a later cut of the log, is
             left to the next batch. So each first cut at an LSN can have a commit row.
     """
-    groups = backlog.after(state)
-    shards = shards_by_now(shards, (group for found in groups.values() for group in found))
-    closed = {shard: position.closed_lsn for shard, position in state.shards.items()}
-    closed |= {shard: found[-1].closed_lsn for shard, found in groups.items() if found}
-    if len(closed) < shards:
-        return None
-    ceiling = min(closed.values())
-    cut = _choose_cut(groups, ceiling if up_to is None else min(ceiling, up_to), bound)
-    if cut is None:
-        return None
-    through = _first_closing(groups, cut) if stops_at_first and cut > state.closed_lsn else None
-    passed = [
-        group
-        for found in groups.values()
-        for group in found
-        if group.closed_lsn <= cut and (through is None or group.batch <= through)
-    ]
-    partial = [
-        group
-        for found in groups.values()
-        for group in found
-        if group.after_lsn < cut < group.closed_lsn
-    ]
-    return _build(state, passed, partial, cut, names, bound)
+    passed = _passed(backlog.after(state), bound, up_to)
+    if passed and stops_at_first and passed[-1].closed_lsn > state.closed_lsn:
+        cut = passed[-1].closed_lsn
+        first = next(group.last.batch for group in passed if group.closed_lsn == cut)
+        passed = [group for group in passed if group.closed_lsn < cut or group.last.batch <= first]
+    return _build(state, passed, names, bound) if passed else None
 
 
-def _choose_cut(groups: Mapping[int, Sequence[Group]], ceiling: str, bound: Bound) -> str | None:
-    """Find the greatest closed LSN up to ``ceiling`` within the bound, at least the first one."""
-    cut: str | None = None
-    changes = size = 0
-    by_lsn = itertools.groupby(in_order(groups), key=lambda group: group.closed_lsn)
-    for closed_lsn, found in by_lsn:
-        if closed_lsn > ceiling:
+def _passed(groups: Sequence[Group], bound: Bound, up_to: str | None) -> list[Group]:
+    """Choose groups within the bound: all that close an LSN, of at least the first LSN."""
+    passed: list[Group] = []
+    ends = changes = size = 0
+    for group in groups:
+        if up_to is not None and group.closed_lsn > up_to:
             break
-        for group in found:
-            changes, size = changes + group.count, size + group.bytes
-        if cut is not None and not bound.allows(changes, size):
-            break
-        cut = closed_lsn
-    return cut
+        if passed and group.closed_lsn != passed[-1].closed_lsn:
+            ends = len(passed)
+        changes, size = changes + group.count, size + group.bytes
+        if ends and not bound.allows(changes, size):
+            return passed[:ends]
+        passed.append(group)
+    return passed
 
 
-def _first_closing(groups: Mapping[int, Sequence[Group]], cut: str) -> int:
-    """Return the batch id of the first cut of the log in which every shard has closed an LSN."""
-    return max(
-        next(group.batch for group in found if group.closed_lsn >= cut)
-        for found in groups.values()
-        if found
-    )
-
-
-def _build(
-    state: SinkState,
-    passed: Sequence[Group],
-    partial: Sequence[Group],
-    cut: str,
-    names: TopicNames,
-    bound: Bound,
-) -> BatchPlan:
-    shards = dict(state.shards)
+def _build(state: SinkState, passed: Sequence[Group], names: TopicNames, bound: Bound) -> BatchPlan:
+    records = [record for group in passed for record in group.records]
     sorter = RangeSorter(state.held, state.stopped)
-    for group in passed:
-        last = group.records[-1]
-        known = shards.get(group.shard)
-        if known is None or known.next_offset <= last.offset:
-            shards[group.shard] = ShardPosition(last.partition, last.offset + 1, group.closed_lsn)
-        sorter.take(group.records, names, _already_applied(state, group))
+    sorter.take(records, names)
     applied, following_held, stopped = sorter.result(bound.allows)
     for topic, found in applied.items():
         if found.is_whole or found.is_part:
@@ -135,32 +88,14 @@ def _build(
         offsets.setdefault(topic, {}).update(
             {partition: end for partition, (_, end) in found.partitions.items()}
         )
-    for group in partial:
-        held = following_held.keys() | _named(group.records)
-        after_lsn = _already_applied(state, group)
-        for record in group.records:
-            for part in data_parts(record.progress, names):
-                if part.topic not in {*held, *stopped} and record.why_lost(part) is None:
-                    add(
-                        applied,
-                        group.shard,
-                        part,
-                        after_lsn,
-                        up_to_lsn=cut,
-                        batch=record.batch,
-                        in_kafka=record.in_kafka,
-                    )
-
-    newest = max(
-        (group.records[-1].progress for group in passed),
-        key=lambda progress: (progress.closed_lsn, progress.published_ms),
-    )
+    last = records[-1]
+    newest = last.progress
     following = replace(
         state,
-        batch=sum(position.next_offset for position in shards.values()),
-        closed_lsn=cut,
+        batch=last.offset + 1,
+        closed_lsn=newest.closed_lsn,
         closed_commit_ms=later_of(state.closed_commit_ms, newest.closed_commit_ms),
-        shards=shards,
+        position=Position.after(last),
         held=following_held,
         stopped=stopped,
         offsets=offsets,
@@ -170,8 +105,8 @@ def _build(
     return BatchPlan(
         topics=tuple(applied[topic] for topic in sorted(applied)),
         following=following,
-        published_ms=max(group.records[-1].progress.published_ms for group in passed),
-        moves=bool(applied) or cut != state.closed_lsn,
+        published_ms=max(group.last.progress.published_ms for group in passed),
+        moves=bool(applied) or newest.closed_lsn != state.closed_lsn,
         patched=tuple(
             (found.topic, column, group.closed_lsn)
             for group in passed
@@ -180,12 +115,3 @@ def _build(
             for column in found.columns
         ),
     )
-
-
-def _already_applied(state: SinkState, group: Group) -> str | None:
-    """Return the LSN up to which an earlier cut applied this group's changes, or None."""
-    return state.closed_lsn if state.closed_lsn > group.after_lsn else None
-
-
-def _named(records: Iterable[ProgressRecord]) -> set[str]:
-    return {topic for record in records for topic in record.progress.snapshotting}

@@ -6,20 +6,20 @@ the state of tables. The fold considers these later, from the same progress reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace_schemas.records.progress import PartitionProgress
 from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_sink.options.batch_bound import Bound
-from tailrace_sink.plan.progress_groups import Backlog, Group, in_order, shards_by_now
+from tailrace_sink.plan.progress_groups import Backlog, Group
 from tailrace_sink.plan.progress_record import ProgressRecord
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState, later_of
+from tailrace_sink.plan.sink_state import Position, SinkState, later_of
 from tailrace_sink.plan.topic_ranges import data_parts
 
-Named = Mapping[int, frozenset[str]]
-"""Topics of unfinished snapshots, named by the last record of each shard."""
+Named = frozenset[str]
+"""Topics of unfinished snapshots, named by the last record."""
 
 
 @dataclass(slots=True)
@@ -85,10 +85,10 @@ class LogCut:
     """One cut of the log: the records and events to append, and the state after it.
 
     Attributes:
-        records: progress records, by shard and in order.
+        records: progress records in order.
         topics: ranges to copy, by topic.
         following: state of the log after the cut.
-        named: topics of unfinished snapshots after the cut, by shard.
+        named: topics of unfinished snapshots after the cut.
         published_ms: when the newest record was published, milliseconds UTC.
         moves: whether it has more than heartbeats.
     """
@@ -112,8 +112,6 @@ def plan_cut(
     backlog: Backlog,
     names: TopicNames,
     bound: Bound,
-    *,
-    shards: int = 1,
 ) -> LogCut | None:
     """Plan the next cut of the log; None if no group is complete.
 
@@ -123,61 +121,45 @@ def plan_cut(
         backlog: waiting progress records; those in the log are dropped from it.
         names: distinguishes data topics from the sink's own.
         bound: of the cut; a single group may exceed it.
-        shards: least number of shards, also known from records. No cut has a newer LSN before all
-            of them have published.
     """
     taken: list[Group] = []
     changes = size = 0
-    for group in in_order(backlog.after(state)):
+    for group in backlog.after(state):
         changes, size = changes + group.count, size + group.bytes
         if taken and not bound.allows(changes, size):
             break
         taken.append(group)
     if not taken:
         return None
-    return _cut(state, named, taken, names, shards_by_now(shards, taken))
+    return _cut(state, named, taken, names)
 
 
-def _cut(
-    state: SinkState, named: Named, groups: Iterable[Group], names: TopicNames, shards: int
-) -> LogCut:
-    positions = dict(state.shards)
+def _cut(state: SinkState, named: Named, groups: Sequence[Group], names: TopicNames) -> LogCut:
     topics: dict[str, LogRange] = {}
-    records: list[ProgressRecord] = []
-    now_named = dict(named)
-    commit_ms: dict[int, int | None] = {}
+    records = tuple(record for group in groups for record in group.records)
     is_renamed = False
-    for group in groups:
-        last = group.records[-1]
-        positions[group.shard] = ShardPosition(last.partition, last.offset + 1, group.closed_lsn)
-        commit_ms[group.shard] = last.progress.closed_commit_ms
-        records += group.records
-        for record in group.records:
-            found = frozenset(record.progress.snapshotting)
-            is_renamed = is_renamed or found != now_named.get(group.shard, frozenset())
-            now_named[group.shard] = found
-            for part in data_parts(record.progress, names):
-                topics.setdefault(part.topic, LogRange()).take(part)
-    closed_lsn, closed_ms = state.closed_lsn, state.closed_commit_ms
-    if len(positions) >= shards:
-        slowest = min(positions, key=lambda shard: positions[shard].closed_lsn)
-        closed_lsn = positions[slowest].closed_lsn
-        closed_ms = later_of(closed_ms, commit_ms.get(slowest))
-    newest = records[-1].progress
+    for record in records:
+        found = frozenset(record.progress.snapshotting)
+        is_renamed = is_renamed or found != named
+        named = found
+        for part in data_parts(record.progress, names):
+            topics.setdefault(part.topic, LogRange()).take(part)
+    last = records[-1]
+    newest = last.progress
     following = replace(
         state,
-        batch=sum(position.next_offset for position in positions.values()),
-        closed_lsn=closed_lsn,
-        closed_commit_ms=closed_ms,
-        shards=positions,
+        batch=last.offset + 1,
+        closed_lsn=newest.closed_lsn,
+        closed_commit_ms=later_of(state.closed_commit_ms, newest.closed_commit_ms),
+        position=Position.after(last),
         server=newest.server,
         database=newest.database,
     )
     return LogCut(
-        records=tuple(records),
+        records=records,
         topics=topics,
         following=following,
-        named=now_named,
+        named=named,
         published_ms=max(record.progress.published_ms for record in records),
-        moves=bool(topics) or closed_lsn != state.closed_lsn or is_renamed,
+        moves=bool(topics) or newest.closed_lsn != state.closed_lsn or is_renamed,
     )

@@ -10,7 +10,7 @@ from typing import Final
 from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.plan.state_json import state_json, state_of
+from tailrace_sink.plan.state_json import by_shard, of_one_shard, state_json, state_of
 
 _EPOCH_SHIFT: Final = 40
 
@@ -45,7 +45,7 @@ class LogState:
     Attributes:
         state: positions and LSN, without table versions.
         owner: random name of the sink, as two may start with the same epoch.
-        named: topics of unfinished snapshots, by shard.
+        named: topics of unfinished snapshots.
         lost: topics of which this cut lacks records.
         published_ms: when the newest record was published, milliseconds UTC.
         is_start: whether a start wrote the row, for the batch that it found.
@@ -56,7 +56,7 @@ class LogState:
     state: SinkState
     epoch: int
     owner: str
-    named: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
     lost: Mapping[str, Loss] = field(default_factory=dict)
     published_ms: int = 0
     is_start: bool = False
@@ -73,13 +73,12 @@ class LogState:
 
     def to_json(self) -> str:
         """Convert to the text in the row."""
-        named = {str(shard): sorted(topics) for shard, topics in self.named.items()}
         return json.dumps(
             {
                 "state": state_json(self.state),
                 "epoch": self.epoch,
                 "owner": self.owner,
-                "named": named,
+                "named": by_shard(sorted(self.named)),
                 "lost": {topic: loss.reason for topic, loss in self.lost.items()},
                 "lost_below": {t: loss.below for t, loss in self.lost.items() if loss.below},
                 "published_ms": self.published_ms,
@@ -94,7 +93,11 @@ class LogState:
 
     @classmethod
     def of_json(cls, text: str) -> LogState:
-        """Read the text in the row."""
+        """Read the text in the row.
+
+        Raises:
+            DividedIntoShards: an earlier release wrote it, of several shards.
+        """
         found = json.loads(text)
         below = {
             topic: {int(partition): offset for partition, offset in of.items()}
@@ -104,7 +107,7 @@ class LogState:
             state=state_of(found["state"]),
             epoch=found["epoch"],
             owner=found["owner"],
-            named={int(shard): frozenset(topics) for shard, topics in found["named"].items()},
+            named=frozenset(of_one_shard(found["named"]) or ()),
             lost={t: Loss(reason, below.get(t, {})) for t, reason in found["lost"].items()},
             published_ms=found["published_ms"],
             is_start=found["is_start"],

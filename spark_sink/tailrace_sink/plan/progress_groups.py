@@ -1,10 +1,9 @@
-"""Groups of progress records, each with whole source transactions of one shard."""
+"""Groups of progress records, each with whole source transactions."""
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tailrace_sink.errors import ForeignRecord, LsnWentBackwards, ProgressGap
@@ -14,62 +13,44 @@ from tailrace_sink.plan.sink_state import SinkState
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Records of one shard up to and including one that closes an LSN.
+    """Records up to and including one that closes an LSN.
 
     Attributes:
         count: changes by the ledger.
         bytes: of values, as far as the ledger counts them.
     """
 
-    shard: int
     records: tuple[ProgressRecord, ...]
     count: int
     bytes: int
 
     @classmethod
-    def of(cls, shard: int, records: Sequence[ProgressRecord]) -> Group:
+    def of(cls, records: Sequence[ProgressRecord]) -> Group:
         """Create the group of some records."""
         parts = (part for record in records for part in record.progress.partitions)
         size = sum(part.bytes or 0 for part in parts)
-        return cls(shard, tuple(records), sum(record.count for record in records), size)
-
-    @property
-    def after_lsn(self) -> str:
-        """Closed LSN of the record before the group."""
-        return self.records[0].progress.after_lsn
+        return cls(tuple(records), sum(record.count for record in records), size)
 
     @property
     def closed_lsn(self) -> str:
         """LSN that the group closes."""
-        return self.records[-1].progress.closed_lsn
+        return self.last.progress.closed_lsn
 
     @property
-    def batch(self) -> int:
-        """Batch id of the cut of the log with its last record."""
-        return self.records[-1].batch
-
-
-def in_order(groups: Mapping[int, Iterable[Group]]) -> Iterator[Group]:
-    """Merge the groups of all shards by the LSNs that they close."""
-    return heapq.merge(*groups.values(), key=lambda group: (group.closed_lsn, group.shard))
-
-
-def shards_by_now(shards: int, groups: Iterable[Group]) -> int:
-    """Return the number of shards after some groups.
-
-    Args:
-        shards: the least number of shards.
-        groups: their records name the number of shards.
-    """
-    told = (record.progress.shards for group in groups for record in group.records)
-    return max(shards, max(told, default=1))
+    def last(self) -> ProgressRecord:
+        """The record that closes it."""
+        return self.records[-1]
 
 
 class Backlog:
-    """Progress records that are not passed yet, as groups by shard.
+    """Progress records that are not passed yet, as groups.
 
     Each record is examined once, when it is added. Passed records are dropped from the front. So
     the cost of a plan does not grow with the backlog.
+
+    Attributes:
+        count: changes by the ledger.
+        size: bytes of the ``length`` records, as they are in the topic.
 
     Args:
         state: the start; records before it are ignored.
@@ -77,9 +58,12 @@ class Backlog:
 
     def __init__(self, state: SinkState) -> None:
         self._source = (state.server, state.database)
-        self._shards: dict[int, _Shard] = {}
-        for shard, position in state.shards.items():
-            self._shards[shard] = _Shard(position.next_offset, position.closed_lsn)
+        self._groups: deque[Group] = deque()
+        self._open: list[ProgressRecord] = []
+        self._next_offset = 0
+        self._closed_lsn: str | None = None
+        self.count = self.length = self.size = 0
+        self.after(state)
 
     @classmethod
     def of(cls, state: SinkState, records: Iterable[ProgressRecord]) -> Backlog:
@@ -88,62 +72,52 @@ class Backlog:
         backlog.add(records)
         return backlog
 
-    @property
-    def count(self) -> int:
-        """Changes by the ledger."""
-        return sum(shard.count for shard in self._shards.values())
-
-    @property
-    def length(self) -> int:
-        """Number of records."""
-        return sum(shard.length for shard in self._shards.values())
-
-    def bytes_of(self, shard: int) -> int:
-        """Bytes of the records of one shard, as they are in the topic."""
-        return self._shards[shard].size if shard in self._shards else 0
-
     def records(self) -> Iterator[ProgressRecord]:
-        """All records, shard by shard."""
-        for shard in self._shards.values():
-            yield from (record for group in shard.groups for record in group.records)
-            yield from shard.open
+        """All records in order."""
+        yield from (record for group in self._groups for record in group.records)
+        yield from self._open
 
     def add(self, records: Iterable[ProgressRecord]) -> None:
-        """Add records, for each shard in order; known ones are ignored.
+        """Add records; known ones are ignored.
 
         Raises:
             ProgressGap: a record does not start where the one before it ended.
             LsnWentBackwards: a record closes an older LSN than the one before it.
             ForeignRecord: a record is from another database.
         """
-        for record in sorted(records, key=lambda record: (record.partition, record.offset)):
-            progress = record.progress
-            number = progress.shard
-            shard = self._shards.setdefault(number, _Shard(0, None))
-            if record.offset < shard.next_offset:
+        for record in sorted(records, key=lambda record: record.offset):
+            if record.offset < self._next_offset:
                 continue
-            self._check_source(record)
-            if shard.through is not None:
-                if progress.closed_lsn < shard.through:
-                    raise LsnWentBackwards(
-                        number, shard.through, progress.closed_lsn, record.offset
-                    )
-                if progress.after_lsn > shard.through:
-                    raise ProgressGap(number, shard.through, progress.after_lsn, record.offset)
-            shard.add(number, record)
+            self._check(record)
+            self._next_offset = record.offset + 1
+            self._closed_lsn = record.progress.closed_lsn
+            self._open.append(record)
+            self._count([record], 1)
+            if record.progress.closed:
+                self._groups.append(Group.of(self._open))
+                self._open = []
 
-    def after(self, state: SinkState) -> dict[int, Sequence[Group]]:
-        """Return the groups after a state, by shard, and drop those before it."""
-        for number, position in state.shards.items():
-            known = self._shards.get(number)
-            if known is None or known.next_offset < position.next_offset:
-                self._shards[number] = _Shard(position.next_offset, position.closed_lsn)
-            else:
-                known.pass_to(position.next_offset)
-        return {number: shard.groups for number, shard in self._shards.items()}
+    def after(self, state: SinkState) -> Sequence[Group]:
+        """Return the groups after a state, and drop those before it."""
+        at = state.position
+        if at is None:
+            return self._groups
+        if self._next_offset < at.next_offset:
+            self._next_offset, self._closed_lsn = at.next_offset, at.closed_lsn
+            self._groups.clear()
+            self._open.clear()
+            self.count = self.length = self.size = 0
+        while self._groups and self._groups[0].last.offset < at.next_offset:
+            self._count(self._groups.popleft().records, -1)
+        return self._groups
 
-    def _check_source(self, record: ProgressRecord) -> None:
-        progress = record.progress
+    def _count(self, records: Sequence[ProgressRecord], sign: int) -> None:
+        self.length += sign * len(records)
+        self.count += sign * sum(record.count for record in records)
+        self.size += sign * sum(len(record.value) for record in records)
+
+    def _check(self, record: ProgressRecord) -> None:
+        progress, known = record.progress, self._closed_lsn
         if not self._source[1]:
             self._source = (progress.server, progress.database)
         if self._source != (progress.server, progress.database):
@@ -153,34 +127,7 @@ class Backlog:
                 f"{progress.database}, the lake follows {server}/{database}: LSNs of two databases"
                 " do not compare. Fix: give each database a prefix and a lake of its own"
             )
-
-
-class _Shard:
-    """The waiting groups of one shard."""
-
-    def __init__(self, next_offset: int, through: str | None) -> None:
-        self.next_offset = next_offset
-        self.through = through
-        self.groups: deque[Group] = deque()
-        self.open: list[ProgressRecord] = []
-        self.count = self.length = self.size = 0
-
-    def add(self, number: int, record: ProgressRecord) -> None:
-        """Add the next record."""
-        self.next_offset = record.offset + 1
-        self.through = record.progress.closed_lsn
-        self.open.append(record)
-        self._count([record], 1)
-        if record.progress.closed:
-            self.groups.append(Group.of(number, self.open))
-            self.open = []
-
-    def pass_to(self, next_offset: int) -> None:
-        """Drop the groups before an offset."""
-        while self.groups and self.groups[0].records[-1].offset < next_offset:
-            self._count(self.groups.popleft().records, -1)
-
-    def _count(self, records: Sequence[ProgressRecord], sign: int) -> None:
-        self.length += sign * len(records)
-        self.count += sign * sum(record.count for record in records)
-        self.size += sign * sum(len(record.value) for record in records)
+        if known is not None and progress.closed_lsn < known:
+            raise LsnWentBackwards(known, progress.closed_lsn, record.offset)
+        if known is not None and progress.after_lsn > known:
+            raise ProgressGap(known, progress.after_lsn, record.offset)

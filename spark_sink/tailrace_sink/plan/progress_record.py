@@ -12,7 +12,7 @@ import fastavro
 
 from tailrace_schemas.events.framing import split_frame
 from tailrace_schemas.records.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
-from tailrace_sink.errors import ForeignRecord
+from tailrace_sink.errors import DividedIntoShards, ForeignRecord
 
 SchemaById = Callable[[int], dict[str, Any]]
 """Looks up a registered schema by its id."""
@@ -26,17 +26,21 @@ def decode_progress(value: bytes, schema_by_id: SchemaById) -> Progress:
 
     Raises:
         ForeignRecord: it is no progress record.
+        DividedIntoShards: it is of one of several shards.
     """
     try:
         schema_id, body = split_frame(value)
         writer = _parsed(schema_by_id, schema_id)
         raw = cast("dict[str, Any]", fastavro.schemaless_reader(io.BytesIO(body), writer, _READER))
-        return Progress.from_record(raw)
+        found = Progress.from_record(raw)
     except (ValueError, EOFError, TypeError, KeyError, IndexError) as error:
         raise ForeignRecord(
             f"the progress topic holds a foreign record ({error}). Fix: remove foreign producers"
             " from the topic"
         ) from error
+    if found.shard or found.shards > 1:
+        raise DividedIntoShards(f"the progress record that closes LSN {found.closed_lsn}")
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from tailrace_schemas.records.progress import PartitionProgress
@@ -22,7 +22,7 @@ from tailrace_sink.plan.topic_ranges import (
 
 
 class RangeSorter:
-    """Sorts the offsets of passed groups into applied and held ones.
+    """Sorts the offsets of passed records into applied and held ones.
 
     Args:
         held: ranges that earlier cuts hold.
@@ -35,37 +35,29 @@ class RangeSorter:
         self._stopped = dict(stopped or {})
         self._applied: dict[str, TopicRange] = {}
         self._held = dict(held)
-        self._named: dict[int, set[str]] = {}
-        for topic, waiting in held.items():
-            self._named.setdefault(waiting.shard, set()).add(topic)
+        self._named = set(held)
 
-    def take(
-        self, records: Sequence[ProgressRecord], names: TopicNames, after_lsn: str | None
-    ) -> None:
-        """Add the offsets of one group's records, in order.
+    def take(self, records: Iterable[ProgressRecord], names: TopicNames) -> None:
+        """Add the offsets of records, in order.
 
         Args:
             names: distinguishes data topics from the sink's own.
-            after_lsn: LSN up to which an earlier cut applied the group's changes, except those of
-                tables that the group names.
         """
-        left_out = {topic for record in records for topic in record.progress.snapshotting}
         for record in records:
-            shard, named = record.progress.shard, set(record.progress.snapshotting)
-            for topic in sorted(named - self._named.get(shard, set())):
+            named = set(record.progress.snapshotting)
+            for topic in sorted(named - self._named):
                 self._release(topic)
                 self._held[topic] = TopicRange(
                     topic,
-                    shard,
                     {},
                     0,
                     frozenset(),
                     from_batch=record.batch,
                     since_lsn=record.progress.after_lsn,
                 )
-            self._named[shard] = named
+            self._named = named
             for part in data_parts(record.progress, names):
-                self._take(part, record, None if part.topic in left_out else after_lsn)
+                self._take(part, record)
 
     def result(
         self, may_wait: Callable[[int, int], bool]
@@ -78,7 +70,7 @@ class RangeSorter:
         """
         for topic, held in sorted(self._held.items()):
             waits = held.waiting
-            if topic not in self._named.get(held.shard, ()):
+            if topic not in self._named:
                 self._release(topic)
             elif (
                 held.since_lsn
@@ -88,8 +80,8 @@ class RangeSorter:
                 self._applied[topic], self._held[topic] = part_of(held)
         return self._applied, self._held, self._stopped
 
-    def _take(self, part: PartitionProgress, record: ProgressRecord, after_lsn: str | None) -> None:
-        topic, shard = part.topic, record.progress.shard
+    def _take(self, part: PartitionProgress, record: ProgressRecord) -> None:
+        topic = part.topic
         if topic in self._held:
             into = self._held
         elif topic not in self._stopped:
@@ -109,7 +101,7 @@ class RangeSorter:
         if into is self._held:
             self._hold(part, record.batch, in_kafka=record.in_kafka)
         else:
-            add(into, shard, part, after_lsn, batch=record.batch, in_kafka=record.in_kafka)
+            add(into, part, batch=record.batch, in_kafka=record.in_kafka)
 
     def _hold(self, part: PartitionProgress, batch: int, *, in_kafka: bool) -> None:
         held = self._held[part.topic]
@@ -169,7 +161,7 @@ class RangeSorter:
 
 def part_of(held: TopicRange) -> tuple[TopicRange, TopicRange]:
     """Split a held range into a part to apply and the range that stays held."""
-    nothing = TopicRange(held.topic, held.shard, {}, 0, frozenset())
+    nothing = TopicRange(held.topic, {}, 0, frozenset())
     return (
         replace(held.waiting, is_part=True, since_lsn=held.since_lsn, rest=None),
         replace(held, rest=nothing),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 from tailrace_schemas.topics.topic_names import TableName
+from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.topic_ranges import TopicRange
 from tailrace_sink.tables.lake_table import table_at
 
@@ -14,11 +16,11 @@ _PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ShardPosition:
-    """The position up to which a shard's progress records were applied.
+class Position:
+    """The position up to which the progress records were applied.
 
     Attributes:
-        partition: the shard's partition of the progress topic.
+        partition: of the progress topic.
         next_offset: of the first record that is not passed.
         closed_lsn: of the last passed record.
     """
@@ -26,6 +28,11 @@ class ShardPosition:
     partition: int
     next_offset: int
     closed_lsn: str
+
+    @classmethod
+    def after(cls, record: ProgressRecord) -> Self:
+        """Return the position after a record."""
+        return cls(record.partition, record.offset + 1, record.progress.closed_lsn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +61,12 @@ class SinkState:
     """The state of the lake by its last commit row.
 
     Attributes:
-        batch: batch id, which grows with every cut; 0 before the first.
+        batch: batch id, which grows with every cut; 0 before the first. It is the offset after the
+            cut's last progress record.
         closed_lsn: of the cut; empty before the first.
         closed_commit_ms: source commit time of that LSN, milliseconds UTC; or a later one of an
             earlier cut, if the source's clock was set back. So a time means one cut for good.
-        shards: positions in the progress topic.
+        position: in the progress topic; None before the first cut.
         held: topic of each unfinished snapshot to its held offsets.
         stopped: topic to reason of each table that only a new snapshot brings back.
         offsets: next offsets of the lake, by topic and partition.
@@ -71,7 +79,7 @@ class SinkState:
     batch: int = 0
     closed_lsn: str = ""
     closed_commit_ms: int | None = None
-    shards: Mapping[int, ShardPosition] = field(default_factory=dict)
+    position: Position | None = None
     held: Mapping[str, TopicRange] = field(default_factory=dict)
     stopped: Mapping[str, str] = field(default_factory=dict)
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -84,11 +92,6 @@ class SinkState:
     def point(self) -> CutPoint:
         """The cut of the state."""
         return CutPoint(self.batch, self.closed_lsn, self.closed_commit_ms)
-
-    @property
-    def furthest_lsn(self) -> str:
-        """Closed LSN of the shard that is furthest ahead: no change up to here is later."""
-        return max((of.closed_lsn for of in self.shards.values()), default=self.closed_lsn)
 
     @property
     def left_out(self) -> dict[str, frozenset[TableName]]:
@@ -104,13 +107,10 @@ class SinkState:
                 found.setdefault(home, set()).add(table_at(path)[0])
         return {home: frozenset(tables) for home, tables in found.items()}
 
-    def next_offsets(self) -> dict[int, int]:
-        """Return the first offsets of the progress topic that are not passed, by partition."""
-        first: dict[int, int] = {}
-        for position in self.shards.values():
-            known = first.get(position.partition, position.next_offset)
-            first[position.partition] = min(known, position.next_offset)
-        return first
+    @property
+    def next_offset(self) -> int | None:
+        """Offset of the first progress record that is not passed; None before the first cut."""
+        return None if self.position is None else self.position.next_offset
 
     def home_of(self, path: str) -> str | None:
         """Return the path of the lake table with a source table's rows; None if it is unknown."""

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from tailrace_schemas.records.progress import OperationCounts
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.errors import DividedIntoShards
+from tailrace_sink.plan.sink_state import Position, SinkState
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 
 Json = dict[str, Any]
@@ -20,12 +21,10 @@ def range_json(found: TopicRange) -> Json:
     further = {"rest": found.rest, "finishes": found.finishes}
     return {
         "topic": found.topic,
-        "shard": found.shard,
+        "shard": 0,  # earlier releases read the lake, too
         "partitions": {str(p): list(offsets) for p, offsets in found.partitions.items()},
         "count": found.count,
         "schema_ids": sorted(found.schema_ids),
-        "after_lsn": found.after_lsn,
-        "up_to_lsn": found.up_to_lsn,
         "whole_from": None if whole is None else {str(p): first for p, first in whole.items()},
         "is_made_anew": found.is_recreated,  # the key of earlier states, which must stay readable
         "torn": found.torn,
@@ -48,12 +47,9 @@ def range_of(found: Json) -> TopicRange:
     further = {name: range_of(found[name]) for name in ("rest", "finishes") if name in found}
     return TopicRange(
         topic=found["topic"],
-        shard=found["shard"],
         partitions={int(p): (first, end) for p, (first, end) in found["partitions"].items()},
         count=found["count"],
         schema_ids=frozenset(found["schema_ids"]),
-        after_lsn=found.get("after_lsn"),
-        up_to_lsn=found.get("up_to_lsn"),
         whole_from=None if whole is None else {int(p): first for p, first in whole.items()},
         is_recreated=found.get("is_made_anew", False),
         torn=found.get("torn", ""),
@@ -70,24 +66,43 @@ def range_of(found: Json) -> TopicRange:
     )
 
 
-def shards_json(shards: Mapping[int, ShardPosition]) -> Json:
-    """Convert positions by shard, in the form of the first release."""
-    return {
-        str(shard): {
-            "partition": found.partition,
-            "next_offset": found.next_offset,
-            "through_lsn": found.closed_lsn,
+def position_json(position: Position | None) -> Json:
+    """Convert a position, in the form of the first release: by shard, which is 0."""
+    if position is None:
+        return {}
+    return by_shard(
+        {
+            "partition": position.partition,
+            "next_offset": position.next_offset,
+            "through_lsn": position.closed_lsn,
         }
-        for shard, found in shards.items()
-    }
+    )
 
 
-def shards_of(found: Json) -> dict[int, ShardPosition]:
-    """Read the positions of :func:`shards_json`."""
-    return {
-        int(shard): ShardPosition(of["partition"], of["next_offset"], of["through_lsn"])
-        for shard, of in found.items()
-    }
+def position_of(found: Json) -> Position | None:
+    """Read the position of :func:`position_json`.
+
+    Raises:
+        DividedIntoShards: an earlier release wrote positions of several.
+    """
+    of = of_one_shard(found)
+    return None if of is None else Position(of["partition"], of["next_offset"], of["through_lsn"])
+
+
+def by_shard(value: Any) -> Json:
+    """Convert a value to the form in which earlier releases had one of each shard."""
+    return {"0": value}
+
+
+def of_one_shard(found: Json) -> Any:
+    """Read the value of :func:`by_shard`; None if there is none.
+
+    Raises:
+        DividedIntoShards: an earlier release wrote values of several.
+    """
+    if found.keys() - {"0"}:
+        raise DividedIntoShards("the state of the lake")
+    return found.get("0")
 
 
 def held_json(held: Mapping[str, TopicRange]) -> Json:
@@ -111,7 +126,7 @@ def state_json(state: SinkState) -> Json:
         "batch": state.batch,
         "through_lsn": state.closed_lsn,
         "through_commit_ms": state.closed_commit_ms,
-        "shards": shards_json(state.shards),
+        "shards": position_json(state.position),
         "held": held_json(state.held),
         "stopped": dict(state.stopped),
         "offsets": {topic: dict(found) for topic, found in state.offsets.items()},
@@ -123,15 +138,20 @@ def state_json(state: SinkState) -> Json:
 
 
 def state_of(found: Json) -> SinkState:
-    """Read the state of :func:`state_json`."""
+    """Read the state of :func:`state_json`.
+
+    Raises:
+        DividedIntoShards: it has positions of several shards.
+    """
     fields = dict(found)
     closed_lsn, closed_ms = fields.pop("through_lsn"), fields.pop("through_commit_ms")
+    position = position_of(fields.pop("shards"))
     return SinkState(
         **{
             **fields,
+            "position": position,
             "closed_lsn": closed_lsn,
             "closed_commit_ms": closed_ms,
-            "shards": shards_of(found["shards"]),
             "held": held_of(found["held"]),
             "offsets": offsets_of(found["offsets"]),
         }
@@ -139,13 +159,17 @@ def state_of(found: Json) -> SinkState:
 
 
 def state_of_row(row: Mapping[str, Any]) -> SinkState:
-    """Read the state from a row of the commit table."""
+    """Read the state from a row of the commit table.
+
+    Raises:
+        DividedIntoShards: it has positions of several shards.
+    """
     commit_time = row["through_commit_time"]
     return SinkState(
         batch=row["batch"],
         closed_lsn=row["through_lsn"],
         closed_commit_ms=None if commit_time is None else round(commit_time.timestamp() * 1000),
-        shards=shards_of(json.loads(row["progress"])),
+        position=position_of(json.loads(row["progress"])),
         held=held_of(json.loads(row["held"])),
         stopped=json.loads(row["stopped"] or "{}"),
         offsets=offsets_of(json.loads(row["offsets"])),

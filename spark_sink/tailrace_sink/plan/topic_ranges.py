@@ -33,8 +33,6 @@ class TopicRange:
         partitions: partition to (first, next).
         count: changes by the ledger.
         schema_ids: registry ids of the writer schemas.
-        after_lsn: only changes with a greater commit LSN belong to the range; None: all.
-        up_to_lsn: only changes with a commit LSN up to this belong to the range; None: all.
         whole_from: partition to the offset from which on the range holds the whole table, by a
             snapshot and all changes since its start; None if it holds changes only.
         is_recreated: whether the range starts below offsets that the lake has: the topic was
@@ -57,12 +55,9 @@ class TopicRange:
     """
 
     topic: str
-    shard: int
     partitions: Mapping[int, tuple[int, int]]
     count: int
     schema_ids: frozenset[int]
-    after_lsn: str | None = None
-    up_to_lsn: str | None = None
     whole_from: Mapping[int, int] | None = None
     is_recreated: bool = False
     torn: str = ""
@@ -162,25 +157,21 @@ def as_one(held: TopicRange, part: TopicRange) -> TopicRange | None:
 
 def as_torn(held: TopicRange, reason: str) -> TopicRange:
     """Hold an incomplete snapshot as torn: only the naming of its table and the reason."""
-    return TopicRange(held.topic, held.shard, {}, 0, frozenset(), torn=reason)
+    return TopicRange(held.topic, {}, 0, frozenset(), torn=reason)
 
 
 def add(
     ranges: dict[str, TopicRange],
-    shard: int,
     part: PartitionProgress,
-    after_lsn: str | None,
     *,
-    up_to_lsn: str | None = None,
     batch: int = 0,
     in_kafka: bool = False,
 ) -> None:
     """Add offsets to the range of their topic."""
     known = ranges.get(part.topic)
     if known is None:
-        known = TopicRange(part.topic, shard, {}, 0, frozenset(), after_lsn, from_batch=batch)
-    added = with_part(known, part, batch=batch, in_kafka=in_kafka)
-    ranges[part.topic] = replace(added, up_to_lsn=up_to_lsn)
+        known = TopicRange(part.topic, {}, 0, frozenset(), from_batch=batch)
+    ranges[part.topic] = with_part(known, part, batch=batch, in_kafka=in_kafka)
 
 
 def with_part(

@@ -54,13 +54,6 @@ Point = str | datetime
 means the first cut of the log that closes it, a time the newest one at or before it."""
 
 
-_FURTHEST = (
-    "array_max(transform(map_values(from_json(get_json_object(state, '$.state.shards'),"
-    " 'MAP<STRING, STRUCT<through_lsn: STRING>>')), shard -> shard.through_lsn))"
-)
-"""``SinkState.furthest_lsn`` of a state row: a shard that is ahead has later changes in the cut."""
-
-
 def changes(
     spark: SparkSession,
     lake: str,
@@ -148,7 +141,7 @@ class _Log:
         events = rows.where(f"topic = {literal(topic)} AND batch <= {through}")
         since = -1
         if first is not None:
-            since = _batch(states, "max", f"{first.has()} AND {_FURTHEST} <= {literal(first.lsn)}")
+            since = _batch(states, "max", first.has())
         values = events.where(f"batch > {since}")
         bulk = bulk_cuts(states.where(f"batch > {since} AND batch <= {through}"))
         refuse_bulk(bulk, table, topic, first)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
 from tailrace_schemas.records.progress import Progress
 from tailrace_sink.log.progress_feed import ProgressLog
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
-from tailrace_sink.plan.state_json import shards_of
 
-_STATES: Final = 100
 _AT: Final = "@"
 
 
@@ -63,49 +59,28 @@ def closes_again(cut: CutId, records: Iterable[Progress]) -> bool:
     return all(record.after_lsn >= cut.lsn for record in records)
 
 
-def has_passed(shards: Mapping[int, ShardPosition], cut: SinkState) -> bool:
-    """Whether a cut of the log has all that was passed up to some positions."""
-    return all(
-        shard in cut.shards and of.next_offset <= cut.shards[shard].next_offset
-        for shard, of in shards.items()
-    )
-
-
-def row_of_cut(
-    rows: Iterable[tuple[int, str]], batch: int | None, cut: SinkState | None
-) -> int | None:
-    """Choose among the commit rows at an LSN: the first one, or the last one that a cut has.
+def row_of_cut(batches: Iterable[int], batch: int | None) -> int | None:
+    """Choose among the batches with rows at an LSN: the first one, or the last one of a cut.
 
     Args:
-        rows: batch and ``progress`` of each.
         batch: of the cut of the log; None: the first row is meant.
-        cut: its state; None if the log lacks it.
     """
     if batch is None:
-        return min((of for of, _ in rows), default=None)
-    found = (
-        of
-        for of, progress in rows
-        if of <= batch and (cut is None or has_passed(shards_of(json.loads(progress)), cut))
-    )
-    return max(found, default=None)
+        return min(batches, default=None)
+    return max((of for of in batches if of <= batch), default=None)
 
 
-def cut_id(log: ProgressLog, lsn: str, batch: int, shards: Mapping[int, ShardPosition]) -> CutId:
+def cut_id(log: ProgressLog, lsn: str, batch: int) -> CutId:
     """Return the id of a cut: with the first cut of the log that has all of it.
 
     Args:
         lsn: the closed LSN of the cut.
         batch: its own batch id, which is at most that of the cut of the log.
-        shards: the positions up to which its progress records were applied.
 
     Returns:
         The LSN alone, if the log does not have that cut any more.
     """
-    mark, after = log.mark(), batch - 1
-    while mark is not None and (states := log.states(after, mark.batch, _STATES)):
-        for of in states:
-            if of.state.closed_lsn >= lsn and has_passed(shards, of.state):
-                return CutId(lsn, of.state.batch)
-        after = states[-1].state.batch
-    return CutId(lsn)
+    mark = log.mark()
+    states = [] if mark is None else log.states(batch - 1, mark.batch, 1)
+    found = (of.state.batch for of in states if of.state.closed_lsn >= lsn)
+    return CutId(lsn, next(found, None))

@@ -70,9 +70,7 @@ class CutTables:
     def id_in(self, log: ProgressLog | None) -> str:
         """Return the id of the cut; a point is written as an LSN or as such an id."""
         of = self.passed
-        return (
-            self.closed_lsn if log is None else str(cut_id(log, of.closed_lsn, of.batch, of.shards))
-        )
+        return self.closed_lsn if log is None else str(cut_id(log, of.closed_lsn, of.batch))
 
     @property
     def tables(self) -> list[TableName]:

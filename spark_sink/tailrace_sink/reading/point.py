@@ -67,13 +67,13 @@ class Point:
         return self.commit_ms is None or (commit_ms is not None and commit_ms <= self.commit_ms)
 
     def is_before(self, closed_lsn: str, commit_ms: int | None) -> bool:
-        """Whether a closed LSN of all shards is past the point: the rest of the log is later."""
+        """Whether a closed LSN is past the point: the rest of the log is later."""
         if self.lsn is not None and closed_lsn >= self.lsn:
             return True
         return self.commit_ms is not None and commit_ms is not None and commit_ms > self.commit_ms
 
     def is_closed_by(self, record: Progress) -> bool:
-        """Whether a progress record closes the LSN of the point for its shard."""
+        """Whether a progress record closes the LSN of the point."""
         return self.lsn is not None and record.closed and record.closed_lsn >= self.lsn
 
     def may_be_in(self, least: Mapping[str, Any]) -> bool:

@@ -12,7 +12,6 @@ from tailrace_sink.log.batch_rows import newest_row, rows_of_batch, rows_with
 from tailrace_sink.log.commit_table import CommitTable, newest_commit
 from tailrace_sink.log.dead_letters import dead_letters
 from tailrace_sink.log.formats import tables_of
-from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.options.config import dead_letters_path
 from tailrace_sink.options.s3_options import hadoop_address
 from tailrace_sink.plan.sink_state import SinkState
@@ -168,11 +167,9 @@ def _condition(point: Point) -> str:
 
 def _row_at(spark: SparkSession, lake: str, path: str, point: Point) -> Row | None:
     """Read the row of a point among those at its LSN, else the newest one before that LSN."""
-    lsn, cut = point.lsn or "", None
-    if point.batch is not None and (log := LogTable.of_lake(spark, f"{lake}/_tailrace/log")):
-        cut = next(iter(log.states(point.batch - 1, point.batch, 1)), None)
-    rows = rows_with(spark, path, "through_lsn", lsn).select("batch", "progress").collect()
-    batch = row_of_cut(rows, point.batch, None if cut is None else cut.state)
+    lsn = point.lsn or ""
+    rows = rows_with(spark, path, "through_lsn", lsn).select("batch").collect()
+    batch = row_of_cut((row["batch"] for row in rows), point.batch)
     if batch is None:
         return newest_row(spark, path, f"through_lsn < {literal(lsn)}", point.may_be_in)
     if point.batch is None:

@@ -84,15 +84,14 @@ def plan_tail(
     """
     names = TopicNames(last.prefix)
     slices = LogSlices(log, names.progress, schema_by_id)
-    shards = max(1, len(last.state.shards))
-    records = records_up_to(slices, state, point, last.state.batch, shards)
+    records = records_up_to(slices, state, point, last.state.batch)
     # A table of which only parts are applied has no version in the commit row. The log has all.
     held = {topic: replace(found, rest=None) for topic, found in state.held.items()}
     state = replace(state, held=held)
 
     def planned(through: int) -> BatchPlan | None:
         backlog = Backlog.of(state, (record for record in records if record.batch <= through))
-        return plan_batch(state, backlog, names, Bound(_ALL), shards=shards, up_to=point.lsn)
+        return plan_batch(state, backlog, names, Bound(_ALL), up_to=point.lsn)
 
     plan = planned(last.state.batch)
     if _lacks_rows(plan):
@@ -121,7 +120,7 @@ def _lacks_rows(plan: BatchPlan | None) -> bool:
 
 
 def records_up_to(
-    slices: LogSlices, state: SinkState, point: Point, newest: int, shards: int = 1
+    slices: LogSlices, state: SinkState, point: Point, newest: int
 ) -> list[ProgressRecord]:
     """Read the progress records after a commit row up to a point, and none of later slices.
 
@@ -131,28 +130,24 @@ def records_up_to(
     Args:
         newest: batch of the log's newest cut as the read began. Without it, a log that grows
             faster than it is read would be read for ever.
-        shards: number of shards of the log.
 
     Raises:
         SinkError: the records do not continue the state.
     """
     if point.lsn is not None and point.batch is None and state.closed_lsn >= point.lsn:
         return []
-    records, through = list[ProgressRecord](), slices.start(state)
-    latest_ms, closing = dict[int, int | None](), dict[int, int]()
+    records, through = list[ProgressRecord](), state.batch
+    latest_ms, closing = state.closed_commit_ms, newest
     newest = newest if point.batch is None else min(newest, point.batch)
     while through < newest and (found := slices.after(through)) is not None:
         # Only a batch reads the events of a bulk cut, so the tail ends before it.
-        bulk = (r.batch for r in found.records if r.in_kafka and _is_after(r, state))
-        ends = min(bulk, default=None)
+        ends = min((r.batch for r in found.records if r.in_kafka), default=None)
         for record in sorted(found.records, key=lambda record: record.offset):
-            shard, ms = record.progress.shard, record.progress.closed_commit_ms
             # The latest time so far: one that went back would leave a hole before it.
-            latest_ms[shard] = later_of(latest_ms.get(shard, state.closed_commit_ms), ms)
-            is_asked = point.has(record.progress.closed_lsn, latest_ms[shard])
-            if point.is_closed_by(record.progress) and shard not in closing:
-                # Even if it closes a later LSN: the shard has all changes up to the point.
-                is_asked, closing[shard] = True, record.batch
+            latest_ms = later_of(latest_ms, record.progress.closed_commit_ms)
+            is_asked = point.has(record.progress.closed_lsn, latest_ms)
+            if point.batch is None and point.is_closed_by(record.progress):
+                closing = min(closing, record.batch)
             if is_asked and record.batch <= newest and (ends is None or record.batch < ends):
                 records.append(record)
         if ends is not None or point.is_before(
@@ -160,16 +155,7 @@ def records_up_to(
         ):
             break
         through = found.state.batch
-    if point.batch is None and len(closing) >= shards:
-        first = max(closing.values())
-        return [record for record in records if record.batch <= first]
-    return records
-
-
-def _is_after(record: ProgressRecord, state: SinkState) -> bool:
-    """Whether a state lacks a record."""
-    position = state.shards.get(record.progress.shard)
-    return position is None or record.offset >= position.next_offset
+    return [record for record in records if record.batch <= closing]
 
 
 def _every_one(_table: TableName) -> bool:

@@ -18,7 +18,7 @@ from tailrace_sink.options.modes import DeleteMode
 from tailrace_sink.plan.sink_state import CutPoint
 from tailrace_sink.reading.tail_table import TableRows, following, of_source, versions
 from tailrace_sink.rows.aligned_rows import aligned
-from tailrace_sink.rows.decode import change_rows, within_cut
+from tailrace_sink.rows.decode import change_rows
 from tailrace_sink.rows.intervals import (
     KNOWN,
     compared_columns,
@@ -74,7 +74,6 @@ def with_tail(
     table = following(known, tail)
     whole_from = None if appends else tail.topic_range.whole_from
     changes = change_rows(_without(values, whole_from), table, tail.writers, tail.other_writers)
-    changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
     names = [*(column.name for column in table.columns), *table.cdc_columns]
     rows = None if base is None else aligned(base.table, base.rows, table)
     if appends:
@@ -109,7 +108,6 @@ def history_with_tail(
     every = known_rows(there, names)
     if tail.writers:
         changes = change_rows(values, table, tail.writers, tail.other_writers)
-        changes = within_cut(changes, tail.topic_range.after_lsn, tail.topic_range.up_to_lsn)
         every = every.unionByName(
             changes.withColumn(KNOWN, F.expr("false")), allowMissingColumns=True
         )

@@ -26,10 +26,8 @@ def latest_in_memory(
     table: LakeTable,
     writers: Sequence[WriterSchema],
     other_writers: Sequence[WriterSchema],
-    after_lsn: str | None,
-    up_to_lsn: str | None,
 ) -> pa.Table | None:
-    """Reduce the changes of (after_lsn, up_to_lsn] to the last one of each key.
+    """Reduce changes to the last one of each key.
 
     Args:
         values: framed messages, of all partitions.
@@ -41,8 +39,7 @@ def latest_in_memory(
     """
     target = target_of(table, writers, "", {}, 0, last_only=True, keeps_deletes=True)
     try:
-        work = Work(writers_of(writers, other_writers), (target,), after_lsn, up_to_lsn)
-        decoder = ChangeDecoder(work)
+        decoder = ChangeDecoder(Work(writers_of(writers, other_writers), (target,)))
         decoded = decoder.decode(values.combine_chunks())
     except (NotByColumns, Undecodable):
         return None

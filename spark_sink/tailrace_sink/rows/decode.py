@@ -141,14 +141,3 @@ def _by_lake_name(table: LakeTable, version: TableSchema) -> str:
         return "source.unavailable"
     cases = " ".join(f"WHEN {literal(old)} THEN {literal(new)}" for old, new in renamed)
     return f"transform(source.unavailable, name -> CASE name {cases} ELSE name END)"
-
-
-def within_cut(changes: DataFrame, after_lsn: str | None, up_to_lsn: str | None) -> DataFrame:
-    """Select the changes and snapshot rows of (after_lsn, up_to_lsn]."""
-    if after_lsn is not None:
-        # Snapshot rows too: a second copy would bring back a row whose delete came with the first.
-        # None is lost: no record after the one that was cut has an event at or below this LSN.
-        changes = changes.where(f"{LSN} > {literal(after_lsn)}")
-    if up_to_lsn is not None:
-        changes = changes.where(f"{LSN} <= {literal(up_to_lsn)}")
-    return changes

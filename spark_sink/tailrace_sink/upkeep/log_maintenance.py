@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from tailrace_sink.delta.table_maintenance import is_due
 from tailrace_sink.log.commit_table import COMPACT_EVERY, CommitTable
-from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.spark.jvm_errors import translated
@@ -32,7 +31,7 @@ class LakeUpkeep:
         """Read the lake's state of removals again."""
         self._old.open()
 
-    def after_batch(self, state: SinkState, slices: LogSlices, now: dt.datetime) -> None:
+    def after_batch(self, state: SinkState, now: dt.datetime) -> None:
         """Do the maintenance that is due.
 
         Args:
@@ -49,7 +48,7 @@ class LakeUpkeep:
             has_many = is_due(seen, version, COMPACT_EVERY)
             now_ms = _milliseconds(now)
             if has_many or self._old.is_due(now_ms):
-                self._old.forget(state, slices, now_ms)
+                self._old.forget(state, now_ms)
             if has_many:
                 self._log.optimize()
                 self._commits.compact()

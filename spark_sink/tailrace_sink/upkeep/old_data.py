@@ -26,7 +26,6 @@ from tailrace_sink.delta.old_files import DELETED_MAX, TableLog, vacuum
 from tailrace_sink.errors import SinkError
 from tailrace_sink.log.commit_table import CommitTable
 from tailrace_sink.log.oldest_cut import OldestCutFile
-from tailrace_sink.log.progress_feed import LogSlices
 from tailrace_sink.log.sink_parts import SinkParts
 from tailrace_sink.plan.oldest_cut import DAY_MS, OldestCut, Tended, oldest_kept
 from tailrace_sink.plan.sink_state import SinkState
@@ -65,12 +64,11 @@ class OldData:
         is_other = (known.days, known.cuts) != (days, self._config.kept_cuts)
         return is_other or known.is_due(now_ms)
 
-    def forget(self, state: SinkState, slices: LogSlices, now_ms: int) -> None:
+    def forget(self, state: SinkState, now_ms: int) -> None:
         """Choose the oldest kept cut; delete earlier commit rows and days of the log.
 
         Args:
             state: of the tables; changes that it holds for a snapshot are still needed.
-            slices: find where the log has what the tables of a cut lack.
         """
         rows = self._commits.times()
         days, cuts = self._config.retention.days, self._config.kept_cuts
@@ -102,7 +100,7 @@ class OldData:
         since = datetime.fromtimestamp(since_ms / 1000, UTC).date()
         held = [*oldest.held.values(), *state.held.values()]
         needed = [of.from_batch for of in held if not of.torn]
-        removed = self._log.expire(since, min([*needed, slices.start(oldest) + 1, state.batch]))
+        removed = self._log.expire(since, min([*needed, oldest.batch + 1, state.batch]))
         if removed is not None:
             _log.info("log_expired", before=removed.isoformat())
 

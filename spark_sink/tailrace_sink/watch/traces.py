@@ -66,8 +66,8 @@ class SinkTraces:
         """
         if self._traces is None:
             return
-        passed = {shard: position.next_offset for shard, position in state.shards.items()}
-        records = [r for r in waiting if r.offset < passed.get(r.progress.shard, 0)]
+        passed = 0 if state.position is None else state.position.next_offset
+        records = [r for r in waiting if r.offset < passed]
         self._send(self._traces, "fold", records, state.batch, began_s, ended_s)
 
     def _send(

@@ -26,6 +26,7 @@ from tailrace.subscribe import (
     errors,
     subscribe,
 )
+from tailrace.subscribe.bookmark import Bookmark, Place
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
 from tests.pipeline.subscribe.subscribers import changes, events, opened
@@ -189,7 +190,7 @@ def test_a_group_continues_at_the_closed_lsn_and_errors_say_the_fix(shop: Pipe):
         opened(
             shop,
             Start.now(),
-            after='{"form":1,"prefix":"other","shards":{},"consumed":[],"skips":{}}',
+            after=str(Bookmark("other", Place(0))),
         )
     # Retention: the oldest place is what is held, and what is not held is refused.
     first_change = next(change for change in first if not change.is_read)

@@ -1,4 +1,4 @@
-"""Random changes of two shards, and sinks that break off at random steps: no cut is ever wrong."""
+"""Random changes of two tables, and sinks that break off at random steps: no cut is ever wrong."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tailrace_sink import read
+from tests.envelopes.messages import Message
 from tests.envelopes.source import Source
 from tests.envelopes.tables import column
 from tests.envelopes.transaction import Transaction
@@ -19,14 +20,14 @@ STEPS = 7
 """Of a sink that has something to do: two of the log, and the fold's with its two tables."""
 
 
-class Shards:
-    """Two tables, each of a shard of its own; one of the shards may be ahead of the other."""
+class Changes:
+    """Two tables, of which not all that was committed is published."""
 
     def __init__(self, source: Source, chance: random.Random) -> None:
         key, value = column(1, "id", "int", key=1), column(2, "v", "int")
         self._source, self._chance = source, chance
         self.tables = [source.table(name, key, value) for name in "ab"]
-        self._through = [source.through] * len(self.tables)
+        self._waiting: list[tuple[str, list[Message]]] = []
         self.closed: list[str] = []
         self._number = 0
 
@@ -45,20 +46,18 @@ class Shards:
                 if len(there) > 3:
                     transaction.delete(table, self._chance.choice(there))
 
-        self._source.commit(changes)
+        lsn = self._source.commit(changes)
+        self._waiting.append((lsn, self._source.pending))
+        self._source.pending = []
 
-    def publish(self, *, all_of_them: bool) -> None:
-        """Publish what waits, or of one shard only."""
-        shards = [0, 1] if all_of_them else [self._chance.randrange(2)]
-        source, waiting = self._source, self._source.pending
-        for shard in shards:
-            topic = self.tables[shard].topic
-            source.shard, source.through = shard, self._through[shard]
-            source.publish(messages=[m for m in waiting if m.topic == topic])
-            self._through[shard] = source.through
-            source.pending = [m for m in source.pending if m.topic != topic]
-        if all_of_them:
-            self.closed.append(source.through)
+    def publish(self, *, is_all: bool) -> None:
+        """Publish what waits, or the first transactions of it."""
+        count = len(self._waiting)
+        taken = self._waiting[: count if is_all else self._chance.randint(1, count)]
+        del self._waiting[: len(taken)]
+        for lsn, messages in taken:
+            self._source.publish(lsn, messages=messages)
+            self.closed.append(lsn)
 
 
 @pytest.mark.guarantee(13)
@@ -75,24 +74,24 @@ def test_sinks_that_break_off_anywhere(
     source: Source, lake: Lake, seed: int, bulk_changes: int, rewrite_below_bytes: int
 ):
     chance = random.Random(seed)
-    shards = Shards(source, chance)
-    lake.options |= {"shards": 2, "merge_pool": 1, "bulk_changes": bulk_changes}
+    changes = Changes(source, chance)
+    lake.options |= {"merge_pool": 1, "bulk_changes": bulk_changes}
     lake.options["rewrite_below_bytes"] = rewrite_below_bytes
     for number in range(ROUNDS):
         for _ in range(chance.randint(1, 2)):
-            shards.change()
-        shards.publish(all_of_them=number in (0, ROUNDS - 1) or chance.random() < 0.6)
+            changes.change()
+        changes.publish(is_all=number in (0, ROUNDS - 1) or chance.random() < 0.6)
         lake.break_off(at=chance.randrange(STEPS))
 
     lake.catch_up()
     assert lake.cut() == source.cut()
     assert lake.logged_twice() == []
     # Within a bulk cut no LSN is readable.
-    within = shards.closed[-1] if bulk_changes else chance.choice(shards.closed)
-    for lsn in {shards.closed[-1], within}:
+    within = changes.closed[-1] if bulk_changes else chance.choice(changes.closed)
+    for lsn in {changes.closed[-1], within}:
         cut = read(lake.spark, f"{lake.path}/lake").as_of(lsn=lsn)
         assert cut.closed_lsn == lsn
-        for table in shards.tables:
+        for table in changes.tables:
             found = {(row["id"],): row["v"] for row in cut.read(table.name).collect()}
             expected = source.cuts[lsn][table.name.table]
             assert found == {key: row["v"] for key, row in expected.items()}, (seed, lsn)

@@ -45,7 +45,7 @@ def test_what_is_not_as_counted_is_not_committed(
     def append(count: int, position_hash: int, version: int) -> bool:
         half = Counted(1, 7)
         other = Counted(count - 1, signed(position_hash - 7))
-        ranges = TopicRange("t", 0, {}, count, frozenset(), ledger={0: half, 3: other})
+        ranges = TopicRange("t", {}, count, frozenset(), ledger={0: half, 3: other})
         counted, check = counted_in_passing(changes, ranges)
         return append_version(counted, location, "sink", version, check=check)
 

@@ -44,7 +44,7 @@ def test_a_backlog_is_logged_slice_by_slice(
         assert stream.catch_up(threading.Event()) > 2
         assert stream.catch_up(threading.Event()) == 0
         topic = ProgressTopic(spark, sink.config, registry)
-        taken = [len(records) for records in topic.after({})]
+        taken = [len(records) for records in topic.after(None)]
         assert (sum(taken), len(taken) > 2) == (8, True)
         log = LogTable(lake.spark, sink.config.log_path, sink.config.prefix)
         slices, batch, read = LogSlices(log, topic.name, registry), 0, []
@@ -57,7 +57,7 @@ def test_a_backlog_is_logged_slice_by_slice(
 
         # Retention takes what is next while a backlog is read: the log is opened again, after it.
         fill(source, table, *range(8, 12))
-        slices_of_topic = topic.after(sink.next_offsets())
+        slices_of_topic = topic.after(sink.next_offset)
         assert sink.process(next(slices_of_topic), threading.Event()) > 0
         forget_progress(source, before=progress_end(source))
         with pytest.raises(ProgressTruncated):
@@ -67,6 +67,6 @@ def test_a_backlog_is_logged_slice_by_slice(
         stream.catch_up(threading.Event())
         assert sink.log.state.closed_lsn == source.through
         with pytest.raises(ProgressTruncated, match="deleted and created again"):
-            topic.after({0: progress_end(source) + 1})
+            topic.after(progress_end(source) + 1)
     finally:
         sink.close()

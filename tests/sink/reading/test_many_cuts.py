@@ -19,8 +19,8 @@ from tailrace_schemas.position.lsn import Lsn
 from tailrace_sink.daemon.streaming import ProgressStream
 from tailrace_sink.log.log_table import LogTable
 from tailrace_sink.plan.progress_record import decode_progress
-from tailrace_sink.plan.sink_state import ShardPosition
-from tailrace_sink.plan.state_json import shards_json
+from tailrace_sink.plan.sink_state import Position
+from tailrace_sink.plan.state_json import position_json
 from tailrace_sink.reading.cut import Cut
 from tailrace_sink.reading.reader import read
 from tailrace_sink.tables.lake_table import CHANGES_COLUMNS
@@ -66,13 +66,13 @@ class ManyCuts:
         newest, to_log, commits = last.state.batch, [], []
         for _, partition, offset, value in sorted(log.progress(topic, before, newest)):
             record = decode_progress(value, self.source.registry.schema_by_id)
-            shards = {0: ShardPosition(partition, offset + 1, record.closed_lsn)}
+            position = Position(partition, offset + 1, record.closed_lsn)
             state = replace(
                 last.state,
                 batch=offset + 1,
                 closed_lsn=record.closed_lsn,
                 closed_commit_ms=record.closed_commit_ms,
-                shards=shards,
+                position=position,
             )
             place = {"partition": partition, "offset": offset, "value": value}
             cut = {"batch": state.batch, "lsn": state.closed_lsn}
@@ -86,7 +86,7 @@ class ManyCuts:
                     "batch": state.batch,
                     "through_lsn": state.closed_lsn,
                     "through_commit_time": committed_at(state.closed_lsn),
-                    "progress": json.dumps(shards_json(shards)),
+                    "progress": json.dumps(position_json(position)),
                 }
             )
         assert to_log[-1]["batch"] == newest

@@ -73,7 +73,7 @@ def test_the_sink_stops_a_table_of_flat_events_by_the_options_name() -> None:
     other = replace(schema, table=TableName("shop", "dbo", "items"))
     schemas = {7: flat_schema("p", schema), 8: envelope_schema("p", other)}
     topics = {7: NAMES.data(schema.table), 8: NAMES.data(other.table)}
-    ranges = [TopicRange(topics[i], 0, {0: (0, 1)}, 1, frozenset({i})) for i in schemas]
+    ranges = [TopicRange(topics[i], {0: (0, 1)}, 1, frozenset({i})) for i in schemas]
     batches = TableBatches(NAMES, lambda _: True, schemas.__getitem__)
 
     listed, stopped = batches.of(ranges)

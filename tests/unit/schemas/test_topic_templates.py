@@ -126,7 +126,7 @@ def test_the_sink_stops_a_table_by_the_options_name():
     default = TopicNames("p")
     topics = ["p.dbo.orders", "p.cdc.dbo.items", default.data(listed[2].table)]
     ranges = [
-        TopicRange(topic, 0, {0: (0, 1)}, 1, frozenset({number}))
+        TopicRange(topic, {0: (0, 1)}, 1, frozenset({number}))
         for number, topic in enumerate(topics)
     ]
 

@@ -21,15 +21,13 @@ def plan(
     named: Named | None = None,
     changes_max: int = 10**6,
     bytes_max: int = 10**9,
-    shards: int = 1,
 ) -> LogCut | None:
     return plan_cut(
         state or SinkState(),
-        named or {},
+        named or frozenset(),
         Backlog.of(state or SinkState(), records),
         NAMES,
         Bound(changes_max, bytes_max),
-        shards=shards,
     )
 
 
@@ -79,7 +77,7 @@ def test_a_snapshot_is_taken_as_it_comes():
     named = planned([record(0, 0, 5, snapshotting=[OTHER])])
     assert named.moves
     assert named.topics == {}
-    assert named.named == {0: frozenset({OTHER})}
+    assert named.named == {OTHER}
     same = record(1, 5, 5, snapshotting=[OTHER])
     assert not planned([same], state=named.following, named=named.named).moves
     rows = planned(
@@ -97,16 +95,6 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning():
     assert found.count == 3
 
 
-def test_the_lsn_is_the_slowest_shard():
-    first = planned([record(0, 0, 9, (TOPIC, 0, 3))], shards=2)
-    assert first.following.closed_lsn == ""
-    other = record(0, 0, 4, (OTHER, 0, 3), shard=1, partition=1)
-    both = planned([other], state=first.following, shards=2)
-    assert both.following.closed_lsn == lsn(4)
-    assert both.following.closed_commit_ms == 1004
-    assert both.following.batch == 2
-
-
 def test_marks_order_by_epoch_then_batch():
     assert Mark(2, 5).version > Mark(1, 10**9).version > Mark(1, 5).version
     assert Mark.of_version(Mark(3, 12).version) == Mark(3, 12)
@@ -117,7 +105,7 @@ def test_the_state_row_is_read_as_it_was_written():
         planned([record(0, 0, 5, (TOPIC, 0, 3))]).following,
         epoch=3,
         owner="me",
-        named={0: frozenset({OTHER})},
+        named=frozenset({OTHER}),
         lost={TOPIC: Loss("gone"), OTHER: Loss("some", {2: 5})},
         published_ms=5,
         is_start=True,

@@ -22,7 +22,7 @@ def events(*rows: tuple[str, int, int]) -> pa.Table:
 
 def asked(topic: str, first: int, end: int, from_batch: int, to_batch: int) -> TopicRange:
     return TopicRange(
-        topic, 0, {0: (first, end)}, 0, frozenset(), from_batch=from_batch, to_batch=to_batch
+        topic, {0: (first, end)}, 0, frozenset(), from_batch=from_batch, to_batch=to_batch
     )
 
 

@@ -133,7 +133,7 @@ def test_what_a_snapshot_lacks_is_deleted_from_its_own_rows_alone():
 
 
 def batch(lake: TableName = LAKE, **more: Any) -> TableBatch:
-    found = TopicRange(f"p.{A.path.replace('/', '.')}", 0, {}, 1, frozenset(), **more)
+    found = TopicRange(f"p.{A.path.replace('/', '.')}", {}, 1, frozenset(), **more)
     return TableBatch(A, lake, found, ())
 
 
@@ -176,7 +176,7 @@ def test_a_source_table_with_the_name_of_a_shared_one_stops():
     rules = SharedTables({r"t1\..*": "all.orders"})
     batches = TableBatches(TopicNames("p"), lambda _: True, schemas.__getitem__, rules)
     topic = TopicNames("p").data(LAKE)
-    found, stopped = batches.of([TopicRange(topic, 0, {0: (0, 1)}, 1, frozenset({1}))])
+    found, stopped = batches.of([TopicRange(topic, {0: (0, 1)}, 1, frozenset({1}))])
     assert found == []
     assert "use a name there that no source table has" in str(stopped[topic])
 

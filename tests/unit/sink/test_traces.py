@@ -12,7 +12,7 @@ from tailrace_service.tracing.export import TracingUnavailable, open_traces
 from tailrace_service.tracing.options import TracingConfig
 from tailrace_service.tracing.traces import ROOT, Span, TraceKey
 from tailrace_sink.options.config import SinkConfig
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import Position, SinkState
 from tailrace_sink.watch.traces import SinkTraces
 from tests.unit.sink.plan.progress_records import NAMES, TOPIC, lsn, record
 
@@ -138,7 +138,7 @@ def test_the_sink_sends_a_span_for_each_kafka_transaction_that_closes_an_lsn(col
     with structlog.testing.capture_logs():
         traces = SinkTraces(config)
     traces.logged(records, 3, 10.0, 10.5)
-    traces.folded(records, SinkState(batch=4, shards={0: ShardPosition(0, 3, lsn(7))}), 11.0, 12.0)
+    traces.folded(records, SinkState(batch=4, position=Position(0, 3, lsn(7))), 11.0, 12.0)
     traces.close()
 
     sent = {(span.name, span.attributes["tailrace.closed_lsn"]) for span in collector.spans}

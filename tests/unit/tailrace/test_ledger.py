@@ -80,9 +80,9 @@ def test_snapshot_rows_may_stand_behind_newer_changes():
     assert problems.count == 0
 
 
-def record(after: int, through: int, *entries: PartitionProgress, shard: int = 0) -> Progress:
+def record(after: int, through: int, *entries: PartitionProgress) -> Progress:
     lsns = (str(Lsn(1, after, 1)), str(Lsn(1, through, 1)))
-    return Progress(shard, "s", "d", *lsns, None, True, 0, list(entries))
+    return Progress(0, "s", "d", *lsns, None, True, 0, list(entries))
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,6 @@ def test_a_broken_chain(records: list[Progress], text: str):
     problems = Problems()
     check_chain(records, problems)
     assert text in problems.texts[0]
-
-
-def test_chains_of_shards_are_their_own():
-    problems = Problems()
-    check_chain(
-        [record(0, 5), record(2, 3, shard=1), record(5, 5), record(3, 9, shard=1)], problems
-    )
-    assert problems.count == 0
 
 
 def test_a_topic_that_was_made_anew_begins_anew():

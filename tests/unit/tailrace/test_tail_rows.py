@@ -54,7 +54,7 @@ class OfflineSource(Source):
         own = [m for m in self.pending if m.topic == table.topic and m.value is not None]
         self.pending = [m for m in self.pending if m.topic != table.topic]
         writers = [self.schemas[i] for i in sorted({m.schema_id for m in own})]
-        found = TopicRange(table.topic, 0, {}, len(own), frozenset(w.schema_id for w in writers))
+        found = TopicRange(table.topic, {}, len(own), frozenset(w.schema_id for w in writers))
         return TableBatch(table.name, table.name, found, tuple(writers)), _values(own)
 
 

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 
 from tailrace.doctor.findings import Level
 from tailrace.doctor.shards import look_at_shards
-from tailrace.reading.progress import decode
+from tailrace.reading.progress import DividedIntoShards, decode
 from tailrace_publisher.daemon.status.labelled_metrics import LabelledMetrics
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.metrics.publisher_metrics import Metrics
@@ -84,7 +84,8 @@ def test_doctor_compares_shards_with_partitions(shards: int, partitions: int, le
 
 def test_records_without_a_number_of_shards_are_of_one():
     record = Progress(0, "s", "d", "a", "b", None, closed=True, published_ms=1, shards=3)
-    assert decode(RecordEncoder(PROGRESS_SCHEMA, 7).encode(record.to_record())).shards == 3
+    with pytest.raises(DividedIntoShards):
+        decode(RecordEncoder(PROGRESS_SCHEMA, 7).encode(record.to_record()))
     assert decode(RecordEncoder(ONE_SHARD_SCHEMA, 7).encode(record.to_record())).shards == 1
 
 

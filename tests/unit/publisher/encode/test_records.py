@@ -65,8 +65,8 @@ def test_progress_of_the_first_form_does_not_know_bytes_and_operations() -> None
 @pytest.mark.parametrize(
     ("schema", "progress"),
     [
-        (PROGRESS_SCHEMA, PROGRESS),
-        (SHARDS_SCHEMA, replace(PROGRESS, patched=[])),
+        (PROGRESS_SCHEMA, replace(PROGRESS, shards=1)),
+        (SHARDS_SCHEMA, replace(PROGRESS, shards=1, patched=[])),
         (ONE_SHARD_SCHEMA, replace(PROGRESS, shards=1, patched=[])),
     ],
 )

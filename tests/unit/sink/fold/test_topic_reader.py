@@ -14,10 +14,10 @@ from tests.least_options import LEAST_OF_SINK
 
 CONFIG = SinkConfig.load({**LEAST_OF_SINK, "bulk_changes": 1000})
 ALL = {0: (10, 2000)}
-LOGGED = TopicRange("logged", 0, ALL, 1990, frozenset())
-IN_KAFKA = TopicRange("bulk", 0, ALL, 1990, frozenset(), in_kafka=ALL)
-MIXED = TopicRange("mixed", 0, ALL, 1990, frozenset(), in_kafka={0: (500, 2000)})
-FEW = TopicRange("few", 0, {0: (10, 20)}, 10, frozenset())
+LOGGED = TopicRange("logged", ALL, 1990, frozenset())
+IN_KAFKA = TopicRange("bulk", ALL, 1990, frozenset(), in_kafka=ALL)
+MIXED = TopicRange("mixed", ALL, 1990, frozenset(), in_kafka={0: (500, 2000)})
+FEW = TopicRange("few", {0: (10, 20)}, 10, frozenset())
 
 
 class Brokers:

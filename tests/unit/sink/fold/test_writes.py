@@ -47,7 +47,7 @@ def table(*, is_new: bool = False, deletes: str = "hard", key: str = "int") -> L
 def ranges(operations: OperationCounts, *, is_whole: bool = False) -> TopicRange:
     whole_from = {0: 0} if is_whole else None
     return TopicRange(
-        "t", 0, {0: (0, 9)}, 5, frozenset({1}), whole_from=whole_from, operations=operations
+        "t", {0: (0, 9)}, 5, frozenset({1}), whole_from=whole_from, operations=operations
     )
 
 
@@ -83,7 +83,7 @@ def test_the_ledger_decides_how_a_table_is_written(
 
 
 def test_nothing_counted_is_not_all_of_one_kind():
-    empty = TopicRange("t", 0, {}, 0, frozenset())
+    empty = TopicRange("t", {}, 0, frozenset())
     assert way_to_write(empty, table(), HARD) is Write.MERGE
 
 

@@ -29,10 +29,8 @@ def record(
     *ranges: tuple[str, int, int],
     closed: bool = True,
     snapshotting: Sequence[str] = (),
-    shard: int = 0,
     schema_id: int = 1,
     database: str = "shop",
-    partition: int = 0,
     size: int | None = None,
 ) -> ProgressRecord:
     """A record of the LSNs (after, through] with (topic, first, next offset) of its ranges."""
@@ -41,7 +39,7 @@ def record(
         for topic, first, end in ranges
     ]
     progress = Progress(
-        shard,
+        0,
         "server",
         database,
         lsn(after),
@@ -52,21 +50,21 @@ def record(
         partitions,
         list(snapshotting),
     )
-    return ProgressRecord(partition, offset, progress)
+    return ProgressRecord(0, offset, progress)
 
 
 def plan(
-    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
+    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6
 ) -> BatchPlan | None:
     """The next batch, if there is one."""
-    return plan_batch(state, Backlog.of(state, records), NAMES, Bound(changes_max), shards=shards)
+    return plan_batch(state, Backlog.of(state, records), NAMES, Bound(changes_max))
 
 
 def planned(
-    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6, shards: int = 1
+    state: SinkState, records: Iterable[ProgressRecord], changes_max: int = 10**6
 ) -> BatchPlan:
     """The next batch, which there is."""
-    found = plan(state, records, changes_max, shards)
+    found = plan(state, records, changes_max)
     assert found is not None
     return found
 

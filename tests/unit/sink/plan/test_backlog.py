@@ -30,9 +30,9 @@ from tests.unit.sink.plan.test_progress import histories
 MANY = [f"p.shop.dbo.t{number}" for number in range(50)]
 
 
-def all_plans(backlog: Backlog, changes_max: int, shards: int) -> list[SinkState]:
+def all_plans(backlog: Backlog, changes_max: int) -> list[SinkState]:
     states = [SinkState()]
-    while found := plan_batch(states[-1], backlog, NAMES, Bound(changes_max), shards=shards):
+    while found := plan_batch(states[-1], backlog, NAMES, Bound(changes_max)):
         states.append(found.following)
     return states
 
@@ -41,7 +41,6 @@ def all_plans(backlog: Backlog, changes_max: int, shards: int) -> list[SinkState
 def test_records_that_come_in_pieces_and_again_are_planned_as_if_all_were_there(
     records: list[ProgressRecord], changes_max: int, chance: random.Random
 ):
-    shards = len({one.progress.shard for one in records})
     backlog, at = Backlog(SinkState()), 0
     while at < len(records):
         step = chance.randint(1, 4)
@@ -51,7 +50,7 @@ def test_records_that_come_in_pieces_and_again_are_planned_as_if_all_were_there(
         at += step
     whole = Backlog.of(SinkState(), records)
     assert (backlog.count, backlog.length) == (whole.count, whole.length)
-    assert all_plans(backlog, changes_max, shards) == all_plans(whole, changes_max, shards)
+    assert all_plans(backlog, changes_max) == all_plans(whole, changes_max)
     assert (backlog.count, backlog.length) == (whole.count, whole.length)
     assert backlog.length == len(list(backlog.records()))
 
@@ -69,9 +68,6 @@ class MemoryLog:
         self.cuts.append(Logged(before, before + len(taken), taken))
         return self.cuts[-1]
 
-    def start(self, state: SinkState) -> int:
-        return state.batch if len(state.shards) < 2 else 0
-
     def after(self, batch: int) -> Slice | None:
         found = [cut for cut in self.cuts if cut.batch > batch][: self.size]
         if not found:
@@ -83,9 +79,8 @@ class MemoryLog:
 def test_a_feed_that_holds_little_plans_everything(
     records: list[ProgressRecord], changes_max: int, chance: random.Random
 ):
-    """Whether cuts are offered or read, and however far one shard is ahead of the others."""
+    """Whether cuts are offered or read."""
     sized = [replace(one, value=bytes(chance.randint(1, 9))) for one in records]
-    shards = len({one.progress.shard for one in sized})
     log = MemoryLog()
     feed = Feed(log, bytes_max=chance.choice([1, 8, 20, 1000]))  # type: ignore[arg-type]
     state = SinkState()
@@ -95,7 +90,7 @@ def test_a_feed_that_holds_little_plans_everything(
         nonlocal state
         while True:
             log.size = chance.randint(1, 3)
-            found = plan_batch(state, feed.backlog(), NAMES, Bound(changes_max), shards=shards)
+            found = plan_batch(state, feed.backlog(), NAMES, Bound(changes_max))
             if found is not None:
                 state = found.following
             elif not feed.more():
@@ -106,7 +101,7 @@ def test_a_feed_that_holds_little_plans_everything(
         incoming.add([one])
         if chance.random() < 0.5:
             continue
-        while cut := plan_cut(logged, {}, incoming, NAMES, Bound(3), shards=shards):
+        while cut := plan_cut(logged, frozenset(), incoming, NAMES, Bound(3)):
             logged, appended = cut.following, log.append(cut.records)
             if chance.random() < 0.7:
                 feed.offer(appended)
@@ -115,41 +110,32 @@ def test_a_feed_that_holds_little_plans_everything(
     fold()
     # What the log has not taken, the tables do not have either.
     sized = [one for cut in log.cuts for one in cut.records]
-    expected = all_plans(Backlog.of(SinkState(), sized), 10**9, shards)[-1]
-    assert (state.closed_lsn, state.offsets, state.shards) == (
+    expected = all_plans(Backlog.of(SinkState(), sized), 10**9)[-1]
+    assert (state.closed_lsn, state.offsets, state.position) == (
         expected.closed_lsn,
         expected.offsets,
-        expected.shards,
+        expected.position,
     )
 
 
-def test_a_shard_that_is_far_ahead_is_held_within_the_bound():
+def test_what_waits_for_the_fold_is_held_within_the_bound():
     log = MemoryLog()
     feed = Feed(log, bytes_max=100)  # type: ignore[arg-type]
-    feed.open(SinkState())
-    ahead = [
-        replace(record(n, n, n + 1, (MANY[0], n, n + 1)), value=bytes(10)) for n in range(1000)
-    ]
-    for one in ahead:
-        feed.offer(log.append([one]))
-        feed.backlog()
-    while feed.more():
-        pass
-    assert plan_batch(SinkState(), feed.backlog(), NAMES, Bound(10**6), shards=2) is None
-    assert feed.backlog().length < 25
-
-    slow = replace(record(0, 0, 1000, (MANY[1], 0, 1), shard=1, partition=1), value=bytes(10))
-    feed.offer(log.append([slow]))
     state = SinkState()
+    feed.open(state)
+    for n in range(1000):
+        one = replace(record(n, n, n + 1, (MANY[0], n, n + 1)), value=bytes(10))
+        feed.offer(log.append([one]))
+        assert feed.backlog().length < 25
     while True:
-        found = plan_batch(state, feed.backlog(), NAMES, Bound(10**6), shards=2)
+        found = plan_batch(state, feed.backlog(), NAMES, Bound(10**6))
         assert feed.backlog().length < 50
         if found is not None:
             state = found.following
         elif not feed.more():
             break
     assert state.closed_lsn == lsn(1000)
-    assert state.offsets == {MANY[0]: {0: 1000}, MANY[1]: {0: 1}}
+    assert state.offsets == {MANY[0]: {0: 1000}}
 
 
 def framed(number: int) -> bytes:
@@ -181,7 +167,7 @@ def test_what_an_outage_left_is_planned_within_a_fixed_memory():
     try:
         for records in slices():
             backlog.add(records)
-            while cut := plan_cut(state, {}, backlog, NAMES, Bound(1_000)):
+            while cut := plan_cut(state, frozenset(), backlog, NAMES, Bound(1_000)):
                 state, cuts = cut.following, cuts + 1
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -217,7 +203,7 @@ def test_planning_looks_at_what_it_takes_and_not_at_all_that_waits(
         SinkState(), (record(n, n, n + 1, (MANY[0], n, n + 1)) for n in range(groups))
     )
     state, cuts = SinkState(), 0
-    while cut := plan_cut(state, {}, backlog, NAMES, Bound(2)):
+    while cut := plan_cut(state, frozenset(), backlog, NAMES, Bound(2)):
         state, cuts = cut.following, cuts + 1
     assert (state.closed_lsn, cuts) == (lsn(groups), groups // 2)
     assert looks < 10 * groups

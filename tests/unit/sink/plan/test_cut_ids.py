@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -16,17 +15,16 @@ from tailrace_sink.plan.batch_plan import plan_batch
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_groups import Backlog
 from tailrace_sink.plan.sink_state import SinkState
-from tailrace_sink.plan.state_json import shards_json
 from tailrace_sink.reading.cut_errors import PointInvalid
 from tailrace_sink.reading.cut_id import CutId, closes_again, cut_id, row_of_cut
 from tailrace_sink.reading.point import LATEST, Point, lsn_or_time
 from tailrace_sink.reading.tail_plan import records_up_to
-from tests.unit.sink.plan.progress_records import NAMES, OTHER, TOPIC, lsn, plan, record
+from tests.unit.sink.plan.progress_records import NAMES, TOPIC, lsn, plan, record
 from tests.unit.sink.plan.test_log_slices import MemoryLogTable
 
 pytestmark = pytest.mark.guarantee(14)
-Records = frozenset[tuple[int, int]]
-"""Shard and offset of each."""
+Records = frozenset[int]
+"""Offset of each."""
 ALL = Bound(1 << 62)
 LSN = "0000002a:00000007:000b"
 
@@ -36,9 +34,8 @@ class Lake:
     """A log and the commit rows of its fold, as readers choose among them."""
 
     log: MemoryLogTable
-    shards: int
     rows: list[SinkState] = field(default_factory=list)
-    all: dict[tuple[int, int], str] = field(default_factory=dict)
+    all: dict[int, str] = field(default_factory=dict)
     """LSN that each record closes."""
 
     def slices(self) -> LogSlices:
@@ -48,42 +45,34 @@ class Lake:
         state = self.rows[-1] if self.rows else SinkState()
         records = records_up_to(self.slices(), state, Point(), self.log.state.batch)
         backlog = Backlog.of(state, records)
-        bound, shards = Bound(changes_max), self.shards
-        while found := plan_batch(state, backlog, NAMES, bound, shards=shards, stops_at_first=True):
+        bound = Bound(changes_max)
+        while found := plan_batch(state, backlog, NAMES, bound, stops_at_first=True):
             state = found.following
             self.rows.append(state)
 
     def cut(self, point: Point) -> tuple[SinkState, Records]:
         """Read a cut as both readers do."""
         state = self._row(point)
-        newest, shards = self.log.state.batch, self.shards
-        records = records_up_to(self.slices(), state, point, newest, shards)
+        records = records_up_to(self.slices(), state, point, self.log.state.batch)
         backlog = Backlog.of(state, records)
-        found = plan_batch(state, backlog, NAMES, ALL, shards=shards, up_to=point.lsn)
+        found = plan_batch(state, backlog, NAMES, ALL, up_to=point.lsn)
         state = state if found is None else found.following
-        passed = {
-            (shard, offset)
-            for shard, offset in self.all
-            if shard in state.shards and offset < state.shards[shard].next_offset
-        }
-        return state, frozenset(passed)
+        at = state.position
+        return state, frozenset(of for of in self.all if at is not None and of < at.next_offset)
 
     def truth(self, of: SinkState) -> Records:
         """What the cut at the newest closed LSN of a state of the log has."""
         return frozenset(
-            (shard, offset)
-            for (shard, offset), closed in self.all.items()
-            if closed <= of.closed_lsn and offset < of.shards[shard].next_offset
+            offset
+            for offset, closed in self.all.items()
+            if closed <= of.closed_lsn and offset < of.batch
         )
 
     def _row(self, point: Point) -> SinkState:
         rows = [row for row in self.rows if point.lsn is None or row.closed_lsn <= point.lsn]
         if rows and rows[-1].closed_lsn == point.lsn:
             at = [row for row in rows if row.closed_lsn == point.lsn]
-            listed = [(row.batch, json.dumps(shards_json(row.shards))) for row in at]
-            states = self.log.states((point.batch or 0) - 1, point.batch or 0, 1)
-            cut = states[0].state if states else None
-            batch = row_of_cut(listed, point.batch, cut)
+            batch = row_of_cut((row.batch for row in at), point.batch)
             before = [row for row in rows if row.closed_lsn < point.lsn]
             rows = before if batch is None else [row for row in at if row.batch == batch]
         return rows[-1] if rows else SinkState()
@@ -91,8 +80,7 @@ class Lake:
 
 STEPS = st.lists(
     st.tuples(
-        st.integers(0, 1),  # shard
-        st.integers(0, 2),  # by how much its LSN grows
+        st.integers(0, 2),  # by how much the LSN grows
         st.booleans(),  # whether the log takes what waits
         st.sampled_from([0, 0, 1, 2, 1000]),  # changes of a fold
     ),
@@ -101,28 +89,17 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.parametrize("shards", [1, 2])
 @settings(deadline=None, max_examples=150)
 @given(steps=STEPS, changes_max=st.sampled_from([1, 3]))
-def test_a_cut_that_was_readable_stays(
-    shards: int, steps: list[tuple[int, int, bool, int]], changes_max: int
-):
+def test_a_cut_that_was_readable_stays(steps: list[tuple[int, bool, int]], changes_max: int):
     """By its id, and the first one at each LSN: a record may close an LSN again at any time."""
-    log, incoming = MemoryLogTable(changes_max, shards), Backlog(SinkState())
-    lake = Lake(log, shards)
-    at, offsets = [0] * shards, [0] * shards
+    log, incoming = MemoryLogTable(changes_max), Backlog(SinkState())
+    lake, after = Lake(log), 0
     known: dict[str, Records] = {}
-    start = [(shard, 1, True, 0) for shard in range(shards)]
-    for drawn, by, is_taken, fold in [*start, *steps]:
-        shard = drawn % shards
-        topic = (TOPIC, OTHER)[shard]
-        offset, after = offsets[shard], at[shard]
-        at[shard], offsets[shard] = after + by, offset + 1
-        found = record(
-            offset, after, after + by, (topic, offset, offset + 1), shard=shard, partition=shard
-        )
-        incoming.add([found])
-        lake.all[shard, offset] = lsn(after + by)
+    for offset, (by, is_taken, fold) in enumerate([(1, True, 0), *steps]):
+        incoming.add([record(offset, after, after + by, (TOPIC, offset, offset + 1))])
+        after += by
+        lake.all[offset] = lsn(after)
         if not is_taken:
             continue
         count = len(log.states_of)
@@ -136,7 +113,7 @@ def test_a_cut_that_was_readable_stays(
             continue
         state, records = lake.cut(Point())
         assert records == lake.truth(log.state)
-        cut = cut_id(log, state.closed_lsn, state.batch, state.shards)
+        cut = cut_id(log, state.closed_lsn, state.batch)
         assert cut.batch is not None
         known.setdefault(str(cut), records)
         for text, had in known.items():
@@ -189,7 +166,7 @@ def test_what_is_no_id_is_refused(text: str):
 def test_a_log_that_lacks_the_cut_gives_the_lsn_alone():
     log = MemoryLogTable()
     log.states_of = [LogState(SinkState(3, lsn(1)), 1, "me")]
-    assert cut_id(log, lsn(2), 2, {}) == CutId(lsn(2))
+    assert cut_id(log, lsn(2), 2) == CutId(lsn(2))
 
 
 def test_a_cut_of_the_log_whose_records_all_start_at_its_lsn_closes_it_again():

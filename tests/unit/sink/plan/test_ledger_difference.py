@@ -9,18 +9,15 @@ import pytest
 
 from tailrace_sink.log.intent import plan_json, plan_of
 from tailrace_sink.plan.ledger_difference import difference
-from tailrace_sink.plan.sink_state import BatchPlan, ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import BatchPlan, Position, SinkState
 from tailrace_sink.plan.state_json import held_of, range_json, range_of
 from tailrace_sink.plan.topic_ranges import Counted, TopicRange
 
 RANGE = TopicRange(
     topic="p.shop.dbo.t",
-    shard=1,
     partitions={0: (3, 9), 1: (0, 4)},
     count=7,
     schema_ids=frozenset({5, 6}),
-    after_lsn="00000001:00000002:0001",
-    up_to_lsn="00000001:00000009:0001",
     whole_from={0: 5, 1: 0},
     is_recreated=True,
     ledger={0: Counted(5, -17), 1: Counted(2, 2**62)},
@@ -32,7 +29,7 @@ def test_a_plan_is_read_as_it_was_written():
         batch=12,
         closed_lsn="00000001:00000009:0001",
         closed_commit_ms=1_700_000_000_123,
-        shards={0: ShardPosition(0, 7, "00000001:00000009:0001"), 1: ShardPosition(1, 5, "x")},
+        position=Position(0, 12, "00000001:00000009:0001"),
         held={"p.shop.dbo.u": replace(RANGE, topic="p.shop.dbo.u", whole_from=None)},
         stopped={"p.shop.dbo.v": "its key 'changed'"},
         offsets={"p.shop.dbo.t": {0: 9, 1: 4}},

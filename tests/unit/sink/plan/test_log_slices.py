@@ -7,7 +7,6 @@ from bisect import bisect
 from operator import itemgetter
 
 import fastavro
-import pytest
 
 from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.records.progress import PROGRESS_SCHEMA
@@ -21,11 +20,9 @@ from tailrace_sink.plan.progress_record import ProgressRecord
 from tailrace_sink.plan.sink_state import SinkState
 from tailrace_sink.reading.point import Point
 from tailrace_sink.reading.tail_plan import records_up_to
-from tests.unit.sink.plan.progress_records import NAMES, OTHER, TOPIC, lsn, record
+from tests.unit.sink.plan.progress_records import NAMES, TOPIC, lsn, record
 
 SCHEMA = fastavro.parse_schema(PROGRESS_SCHEMA)
-AHEAD = 7
-"""Records by which the second shard is ahead in the log."""
 CUTS = 20
 
 
@@ -38,15 +35,15 @@ def framed(found: ProgressRecord) -> bytes:
 class MemoryLogTable:
     """A log table in memory, which counts the rows that a read looks at."""
 
-    def __init__(self, changes_max: int = 1, shards: int = 1) -> None:
-        self._bound, self._shards = Bound(changes_max), shards
+    def __init__(self, changes_max: int = 1) -> None:
+        self._bound = Bound(changes_max)
         self.state = SinkState()
         self.states_of: list[LogState] = []
         self.records: list[tuple[int, int, int, bytes]] = []
         self.looks = 0
 
     def append(self, incoming: Backlog) -> None:
-        while cut := plan_cut(self.state, {}, incoming, NAMES, self._bound, shards=self._shards):
+        while cut := plan_cut(self.state, frozenset(), incoming, NAMES, self._bound):
             self.state = cut.following
             self.states_of.append(LogState(cut.following, 1, "me"))
             self.records += [
@@ -76,30 +73,18 @@ def _batch_of(found: LogState) -> int:
     return found.state.batch
 
 
-def filled(cuts: int, shards: int) -> tuple[MemoryLogTable, list[SinkState]]:
-    """A log of which the first of two shards lags, and the states of folds of two LSNs each."""
+def filled(cuts: int) -> tuple[MemoryLogTable, list[SinkState]]:
+    """A log, and the states of folds of two LSNs each."""
     log, incoming = MemoryLogTable(), Backlog(SinkState())
-    lag = AHEAD if shards > 1 else 0
-    for n in range(cuts + lag):
-        found: list[ProgressRecord] = []
-        if n >= lag:
-            at = n - lag
-            found.append(record(at, at, at + 1, (TOPIC, at, at + 1)))
-        if shards > 1:
-            found.append(record(n, n, n + 1, (OTHER, n, n + 1), shard=1, partition=1))
-        incoming.add(found)
+    for n in range(cuts):
+        incoming.add([record(n, n, n + 1, (TOPIC, n, n + 1))])
         log.append(incoming)
-    return log, folds(log, shards)
-
-
-def folds(log: MemoryLogTable, shards: int) -> list[SinkState]:
     slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
-    records = records_up_to(slices, SinkState(), Point(), log.state.batch)
-    backlog = Backlog.of(SinkState(), records)
+    backlog = Backlog.of(SinkState(), records_up_to(slices, SinkState(), Point(), log.state.batch))
     states = [SinkState()]
-    while found := plan_batch(states[-1], backlog, NAMES, Bound(2 * shards), shards=shards):
+    while found := plan_batch(states[-1], backlog, NAMES, Bound(2)):
         states.append(found.following)
-    return states
+    return log, states
 
 
 def test_a_log_that_grows_while_it_is_read_is_read_to_where_it_ended():
@@ -122,17 +107,16 @@ def test_a_log_that_grows_while_it_is_read_is_read_to_where_it_ended():
     slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
     records = records_up_to(slices, SinkState(), Point(), newest.batch)
     backlog = Backlog.of(SinkState(), records)
-    found = plan_batch(SinkState(), backlog, NAMES, Bound(1 << 62), shards=1)
+    found = plan_batch(SinkState(), backlog, NAMES, Bound(1 << 62))
     assert found is not None
     assert found.following.closed_lsn >= newest.closed_lsn
 
 
-@pytest.mark.parametrize("shards", [1, 2])
-def test_what_a_point_needs_does_not_grow_with_the_cuts_of_the_log(shards: int):
+def test_what_a_point_needs_does_not_grow_with_the_cuts_of_the_log():
     """The newest point and the oldest one: neither the log's end nor its start is read."""
     looks = {}
     for cuts in (800, 1_600):
-        log, states = filled(cuts, shards)
+        log, states = filled(cuts)
         slices = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
         for state in (states[5], states[len(states) // 2], states[-2]):
             fresh = LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA)  # type: ignore[arg-type]
@@ -140,13 +124,13 @@ def test_what_a_point_needs_does_not_grow_with_the_cuts_of_the_log(shards: int):
             at = int(state.closed_lsn.split(":")[1], 16) + 1
             records = records_up_to(fresh, state, Point(lsn(at)), log.state.batch)
             backlog = Backlog.of(state, records)
-            found = plan_batch(state, backlog, NAMES, Bound(1 << 62), shards=shards)
+            found = plan_batch(state, backlog, NAMES, Bound(1 << 62))
             assert found is not None
             assert found.following.closed_lsn == lsn(at)
             looks[cuts, states.index(state) > 5, state is states[-2]] = log.looks
         records = records_up_to(slices, states[5], Point(commit_ms=1000 + 14), log.state.batch)
         by_time = Backlog.of(states[5], records)
-        found = plan_batch(states[5], by_time, NAMES, Bound(1 << 62), shards=shards)
+        found = plan_batch(states[5], by_time, NAMES, Bound(1 << 62))
         assert found is not None
         assert found.following.closed_lsn == lsn(14)
     few, many = (max(n for (c, *_), n in looks.items() if c == cuts) for cuts in (800, 1_600))
@@ -154,14 +138,14 @@ def test_what_a_point_needs_does_not_grow_with_the_cuts_of_the_log(shards: int):
     assert many < 1_000
 
 
-def test_a_start_with_several_shards_does_not_read_the_log_from_its_beginning():
-    log, states = filled(1_200, 2)
+def test_a_start_does_not_read_the_log_from_its_beginning():
+    log, states = filled(1_200)
     feed = Feed(LogSlices(log, NAMES.progress, lambda _: PROGRESS_SCHEMA))  # type: ignore[arg-type]
     log.looks = 0
     state = states[-20]
     feed.open(state)
     while True:
-        found = plan_batch(state, feed.backlog(), NAMES, Bound(10), shards=2)
+        found = plan_batch(state, feed.backlog(), NAMES, Bound(10))
         if found is not None:
             state = found.following
         elif not feed.more():

@@ -119,7 +119,7 @@ def test_a_snapshot_after_lost_changes_in_the_same_cut_is_applied():
 def test_a_lake_that_begins_late_takes_no_table_for_whole():
     """One that is quiet, one that changes, and one whose snapshot had begun before."""
     newest = record(7, 4, 5, (TOPIC, 9, 12), snapshotting=[OTHER])
-    state = begin_at(SinkState(), [newest], [TOPIC, OTHER, "p.shop.dbo.quiet"], "too late")
+    state = begin_at(SinkState(), newest, [TOPIC, OTHER, "p.shop.dbo.quiet"], "too late")
     assert (state.batch, state.closed_lsn, state.versions) == (8, lsn(5), {})
     assert state.stopped == {TOPIC: "too late", "p.shop.dbo.quiet": "too late"}
     assert set(state.held) == {OTHER}
@@ -147,4 +147,4 @@ def test_a_lake_that_begins_late_takes_no_table_for_whole():
 def test_a_lake_does_not_go_on_with_an_older_source():
     state = planned(SinkState(), [record(0, 0, 5, (TOPIC, 0, 3))]).following
     with pytest.raises(LsnWentBackwards):
-        begin_at(state, [record(7, 3, 4)], [TOPIC], "too late")
+        begin_at(state, record(7, 3, 4), [TOPIC], "too late")

@@ -122,30 +122,6 @@ def test_our_own_topics_are_no_data():
     assert ranges(found) == {TOPIC: {0: (0, 1)}}
 
 
-def test_no_cut_before_every_shard_was_heard():
-    assert plan(SinkState(), [record(0, 0, 5, (TOPIC, 0, 3))], shards=2) is None
-
-
-def test_the_slowest_shard_decides_and_the_fast_one_is_read_twice():
-    fast = record(0, 0, 10, (TOPIC, 0, 5))
-    slow = record(1, 0, 4, (OTHER, 0, 2), shard=1)
-    slow_later = record(3, 4, 12, (OTHER, 3, 6), shard=1)
-
-    first = planned(SinkState(), [fast, slow], shards=2)
-    assert first.following.closed_lsn == lsn(4)
-    by_topic = {topic.topic: topic for topic in first.topics}
-    assert by_topic[TOPIC].up_to_lsn == lsn(4)
-    assert by_topic[OTHER].up_to_lsn is None
-    assert TOPIC not in first.following.offsets
-
-    second = planned(first.following, [fast, slow, slow_later], shards=2)
-    assert second.following.closed_lsn == lsn(10)
-    by_topic = {topic.topic: topic for topic in second.topics}
-    assert (by_topic[TOPIC].after_lsn, by_topic[TOPIC].up_to_lsn) == (lsn(4), None)
-    assert (by_topic[OTHER].after_lsn, by_topic[OTHER].up_to_lsn) == (None, lsn(10))
-    assert second.following.batch > first.following.batch
-
-
 def test_a_gap_is_an_error():
     state = planned(SinkState(), [record(0, 0, 5)]).following
 
@@ -167,21 +143,19 @@ def test_another_database_is_an_error():
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[ProgressRecord]:
-    """Progress records of up to three shards, some of them inside unfinished transactions."""
-    shards = draw(st.integers(1, 3))
-    through = dict.fromkeys(range(shards), 0)
-    end = dict.fromkeys(range(shards), 0)
+    """Progress records of three tables, some of them inside unfinished transactions."""
+    through = 0
+    end = [0] * 3
     records = []
     for offset in range(draw(st.integers(1, 25))):
-        shard = draw(st.integers(0, shards - 1))
+        table = draw(st.integers(0, 2))
         closed = draw(st.booleans())
         step = draw(st.integers(0, 3)) if closed else 0
         count = draw(st.integers(0, 4))
-        ranges_ = [(f"p.shop.dbo.t{shard}", end[shard], end[shard] + count)] if count else []
-        end[shard] += count
-        after = through[shard]
-        through[shard] += step
-        records.append(record(offset, after, through[shard], *ranges_, closed=closed, shard=shard))
+        ranges_ = [(f"p.shop.dbo.t{table}", end[table], end[table] + count)] if count else []
+        end[table] += count
+        records.append(record(offset, through, through + step, *ranges_, closed=closed))
+        through += step
     return records
 
 
@@ -191,7 +165,6 @@ def test_cuts_cover_every_offset_in_order_however_records_arrive(
 ):
     """Whatever the bound and however often planning starts anew: no offset is left out, every cut
     is a closed LSN, and batch ids grow."""
-    shards = len({record.progress.shard for record in records})
     state = SinkState()
     seen: list[ProgressRecord] = []
     applied: dict[str, int] = {}
@@ -199,22 +172,19 @@ def test_cuts_cover_every_offset_in_order_however_records_arrive(
     for one in records:
         seen.append(one)
         shuffled = chance.sample(seen, len(seen))
-        while (found := plan(state, shuffled, changes_max, shards)) is not None:
+        while (found := plan(state, shuffled, changes_max)) is not None:
             for topic in found.topics:
                 ((first, end),) = topic.partitions.values()
-                assert first <= applied.get(topic.topic, 0)
-                whole = found.following.offsets.get(topic.topic, {}).get(0, 0)
-                # What is beyond belongs to a shard that is ahead: it is read again later.
-                assert whole == end or (whole < end and topic.up_to_lsn is not None)
-                applied[topic.topic] = whole
+                assert first == applied.get(topic.topic, 0)
+                assert found.following.offsets[topic.topic] == {0: end}
+                applied[topic.topic] = end
                 assert sum(of.count for of in topic.ledger.values()) == topic.count
             assert plan_of(json.loads(json.dumps(plan_json(found)))) == found
             batches.append(found.following.batch)
             state = replace(found.following)
     assert all(a < b for a, b in itertools.pairwise(batches))
-    for shard, position in state.shards.items():
-        passed = [
-            r for r in records if r.progress.shard == shard and r.offset < position.next_offset
-        ]
-        ends = [p.next_offset for r in passed for p in r.progress.partitions]
-        assert applied.get(f"p.shop.dbo.t{shard}", 0) == max(ends, default=0)
+    passed = [r for r in records if r.offset < state.batch]
+    ends: dict[str, int] = {}
+    for part in (part for r in passed for part in r.progress.partitions):
+        ends[part.topic] = part.next_offset
+    assert applied == ends

@@ -123,18 +123,3 @@ def test_changes_before_a_snapshot_are_not_the_whole():
 
     assert both.topics[0].is_whole
     assert not both.topics[0].is_only_whole
-
-
-def test_changes_beside_a_snapshot_in_a_shard_that_is_ahead_are_all_read():
-    """A cut below the record that names the table leaves it out: so nothing of it was applied."""
-    slow = record(0, 0, 4, (OTHER, 0, 2), shard=1, partition=1)
-    named = record(0, 0, 10, (TOPIC, 0, 5), snapshotting=[TOPIC])
-    first = planned(SinkState(), [named, slow], shards=2)
-    assert TOPIC not in ranges(first)
-
-    ended = record(1, 10, 12, (TOPIC, 5, 6))
-    later = record(1, 4, 12, (OTHER, 2, 3), shard=1, partition=1)
-    second = planned(first.following, [named, ended, slow, later], shards=2)
-    (found,) = (topic for topic in second.topics if topic.topic == TOPIC)
-    assert (found.is_whole, dict(found.partitions)) == (True, {0: (0, 6)})
-    assert found.after_lsn is None

@@ -35,44 +35,43 @@ class Story:
     """Number in ``v``, LSN and batch of each."""
 
     @classmethod
-    def of(cls, path: Path, shards: int = 1) -> Story:
-        log = WrittenLog(path / "lake", shards=shards)
-        story = cls(log, [log.table(name, KEY, V) for name in ("t", "other")[:shards]])
-        for shard in range(shards):
-            story.commit(shard)
+    def of(cls, path: Path, tables: int = 1) -> Story:
+        log = WrittenLog(path / "lake")
+        story = cls(log, [log.table(name, KEY, V) for name in ("t", "other")[:tables]])
+        for _ in range(tables):
+            story.commit()
         return story
 
-    def commit(self, shard: int = 0) -> str:
-        return self._append(shard, self.log.next_lsn(), self._change)
+    def commit(self, _table: int = 0) -> str:
+        return self._append(self.log.next_lsn(), self._change)
 
-    def repair(self, shard: int = 0) -> str:
+    def repair(self, table: int = 0) -> str:
         """A row after all changes of the LSN that was closed last."""
 
         def message(number: int, lsn: Lsn) -> list[Any]:
             row = {"id": 0, "v": number}
             last = Lsn(0, number, 1)
             place = ChangePosition(lsn, 0x7FFFFFFF, last, Operation.UPDATE_AFTER)
-            return [self.log.message(self.tables[shard], "u", row, row, place)]
+            return [self.log.message(self.tables[table], "u", row, row, place)]
 
-        return self._append(shard, Lsn.parse(self.log.closed(shard)), message)
+        return self._append(Lsn.parse(self.log.closed), message)
 
-    def patch(self, shard: int = 0) -> str:
+    def patch(self, table: int = 0) -> str:
         """A row before all changes of the LSN that was closed last."""
 
         def message(number: int, lsn: Lsn) -> list[Any]:
             place = ChangePosition.of_snapshot(lsn)
             row = {"id": number, "v": number}
-            return [self.log.message(self.tables[shard], "u", None, row, place)]
+            return [self.log.message(self.tables[table], "u", None, row, place)]
 
-        return self._append(shard, Lsn.parse(self.log.closed(shard)), message)
+        return self._append(Lsn.parse(self.log.closed), message)
 
-    def idle(self, shard: int = 0) -> None:
-        self.log.append([], self.log.closed(shard), shard=shard)
+    def idle(self, _table: int = 0) -> None:
+        self.log.append([], self.log.closed)
 
     def id(self) -> str:
         """The newest cut of the log."""
-        least = min(self.log.closed(shard) for shard in range(len(self.tables)))
-        return f"{least}@{self.log.batch}"
+        return f"{self.log.closed}@{self.log.batch}"
 
     def had(self, cut: str) -> list[int]:
         """The changes that a cut has; the first one that closes an LSN, without a batch."""
@@ -92,9 +91,9 @@ class Story:
         transaction.insert(self.tables[number % len(self.tables)], id=number, v=number)
         return transaction.messages
 
-    def _append(self, shard: int, lsn: Lsn, message: Callable[[int, Lsn], list[Any]]) -> str:
-        number = len(self.tables) * len(self.events) + shard
-        self.log.append(message(number, lsn), str(lsn), shard=shard)
+    def _append(self, lsn: Lsn, message: Callable[[int, Lsn], list[Any]]) -> str:
+        number = len(self.events)
+        self.log.append(message(number, lsn), str(lsn))
         self.events.append((number, str(lsn), self.log.batch))
         return str(lsn)
 
@@ -105,15 +104,15 @@ def numbers(rows: list[dict[str, Any]]) -> list[int]:
 
 
 @pytest.mark.slow("each look of three followers reads the log from its files")
-@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("seed", range(2))
 def test_whoever_follows_has_each_change_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shards: int, seed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: int, seed: int
 ):
     """A stream over restarts and repeated micro-batches; polls by ids of cuts, and by LSNs."""
     monkeypatch.setattr(of_spark, "_EVENTS_OF_A_TASK", 2)
     chance = random.Random(seed)
-    story = Story.of(tmp_path, shards)
+    story = Story.of(tmp_path, tables)
     names = json.dumps([f"dbo.{table.name.table}" for table in story.tables])
     query = Query(story.log, names)
     streamed: list[int] = []
@@ -122,15 +121,15 @@ def test_whoever_follows_has_each_change_once(
     reached: str | None = None
     lsn: str | None = None
     for _ in range(20):
-        shard = chance.randrange(shards)
+        table = chance.randrange(tables)
         act = (story.commit, story.repair, story.patch, story.idle)[chance.choice((0, 0, 1, 2, 3))]
-        act(shard)
+        act(table)
         if chance.random() < 0.5:
             start, end = query.planned()
             if chance.random() < 0.3:
                 query.rows(start, end)  # It fails, and is repeated after more has come.
                 query.restart()
-                story.repair(shard)
+                story.repair(table)
             streamed += numbers(query.rows(start, end))
             query.offset = end
             at = json.loads(end)
@@ -147,13 +146,12 @@ def test_whoever_follows_has_each_change_once(
             by_lsn += story.changes(after=lsn, up_to=to)
             lsn = to
             assert len(set(by_lsn)) == len(by_lsn)
-        if shards == 1 and reached is not None and lsn is not None and chance.random() < 0.2:
+        if tables == 1 and reached is not None and lsn is not None and chance.random() < 0.2:
             at = json.loads(query.offset or "")
             had = min(at["batch"], int(reached.partition("@")[2]))
             first = min((by for _, of, by in story.events if of >= lsn), default=had)
             story.log.forget(f"batch < {min(had, first)}")
-    for shard in range(shards):
-        story.commit(shard)
+    story.commit()
     streamed += numbers(query.run())
     polled += story.changes(after=reached)
     by_lsn += story.changes(after=lsn, up_to=story.id())
@@ -163,7 +161,7 @@ def test_whoever_follows_has_each_change_once(
 def test_a_repair_of_an_idle_database_comes_at_once(tmp_path: Path):
     story = Story.of(tmp_path)
     query = Query(story.log, after="latest")
-    reached, lsn = story.id(), story.log.closed(0)
+    reached, lsn = story.id(), story.log.closed
     story.repair()
     assert numbers(query.run()) == [1]
     assert query.run() == []
@@ -176,7 +174,7 @@ def test_what_an_lsn_alone_means_stays(tmp_path: Path):
     """Its first cut, as an end and as a start."""
     story = Story.of(tmp_path)
     story.commit()
-    first = story.log.closed(0)
+    first = story.log.closed
     assert story.changes(up_to=first) == [0, 1]
     story.repair()
     story.patch()

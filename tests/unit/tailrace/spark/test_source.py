@@ -17,9 +17,7 @@ import pytest
 
 import tailrace.spark
 from tailrace import lake
-from tailrace.lake.change_log import ChangeLog, opened_log
 from tailrace.lake.errors import ColumnsChanged
-from tailrace.lake.store import LakeStore
 from tailrace.spark import source as of_spark
 from tailrace.spark.errors import ColumnsDiffer, SparkUnsupported, StreamBroken
 from tailrace.spark.source import ChangeSource
@@ -387,42 +385,3 @@ def test_batches_are_what_spark_is_told(log: WrittenLog):
     wanted = of_spark.schema_of(query.reader._loaded.tables)
     assert batch.schema.equals(wanted)
     assert isinstance(batch, pa.RecordBatch)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_of_several_shards_each_change_comes_once_from_the_end_of_the_log(
-    tmp_path: Path, seed: int
-):
-    """One is ahead, so its events are in cuts before the one that closes their LSN."""
-    chance = random.Random(seed)
-    log = WrittenLog(tmp_path / "lake", shards=2)
-    tables = [log.table(name, KEY, V) for name in ("t", "other")]
-    waiting: list[list[str]] = [[], []]
-    lsns: list[str] = []
-    query: Query | None = None
-    found: list[dict[str, Any]] = []
-    for number in range(40):
-        shard = chance.randrange(2)
-        if len(waiting[shard]) > 4:
-            shard = 1 - shard
-        transaction = Transaction(log, log.next_lsn())  # type: ignore[arg-type] # what it needs
-        transaction.insert(tables[shard], id=number, v=shard)
-        lsns.append(lsn := str(transaction.lsn))
-        log.append(transaction.messages, lsn, shard=shard)
-        waiting[1 - shard].append(lsn)
-        if chance.random() < 0.2:  # the other one has nothing up to there
-            log.append([], waiting[1 - shard][-1], shard=1 - shard)
-            waiting[1 - shard] = []
-        if number == 5:
-            query = Query(log, '["dbo.t", "dbo.other"]')
-        if query is not None and chance.random() < 0.3:
-            found += query.run()
-    assert query is not None
-    for shard in (0, 1):
-        log.append([], str(log.next_lsn()), shard=shard)
-    found += query.run()
-    assert [row["_cdc_position"] for row in found] == sorted(row["_cdc_position"] for row in found)
-    ids = sorted(row[row["table"]]["after"]["id"] for row in found)
-    assert ids == list(range(40))
-    of = ChangeLog.between(str(log.lake), opened_log(LakeStore.of(log.lake, {})), lsns[-4], None)
-    assert 1 <= sum(of.events(table.name).values.num_rows for table in tables) < 20

@@ -28,7 +28,7 @@ from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord
 from tailrace_sink.plan.scopes import log_scope
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import Position, SinkState
 from tests.envelopes.messages import FIRST_COMMIT_MS, Message, Messages, framed_progress
 from tests.envelopes.tables import DATABASE, Row, SourceTable
 from tests.envelopes.transaction import Transaction
@@ -41,16 +41,14 @@ class WrittenLog:
 
     Attributes:
         batch: of the newest cut.
+        closed: LSN that it closes.
     """
 
-    def __init__(
-        self, lake: Path, into: Mapping[str, str] | None = None, *, shards: int = 1
-    ) -> None:
+    def __init__(self, lake: Path, into: Mapping[str, str] | None = None) -> None:
         self.lake = lake
         self.placeholder: str | None = None
         self.names = TopicNames("p")
-        self._closed = dict.fromkeys(range(shards), str(Lsn.ZERO))
-        self._records = dict.fromkeys(range(shards), 0)
+        self.closed = str(Lsn.ZERO)
         self._into = into or {}
         self._messages = Messages("p")
         self.batch = 0
@@ -96,29 +94,20 @@ class WrittenLog:
         messages: list[Message],
         closed: str,
         *,
-        shard: int = 0,
         is_bulk: bool = False,
         lost: str | None = None,
     ) -> None:
         """Append a cut.
 
         Args:
-            shard: the one whose events these are.
             is_bulk: whether the events themselves are left out.
             lost: name of a topic of which records are lost.
         """
         self.batch += 1
         ranges: dict[str, LogRange] = {}
-        record = self._progress(messages, closed, ranges, shard)
-        offset = self._records[shard]
-        self._records[shard] += 1
-        after = ProgressRecord(shard, offset, record, framed_progress(_PROGRESS_ID, record))
-        shards = {
-            number: ShardPosition(number, self._records[number], lsn)
-            for number, lsn in self._closed.items()
-        }
-        least = min(self._closed.values())
-        state = SinkState(self.batch, least, _commit_ms(least), shards)
+        record = self._progress(messages, closed, ranges)
+        after = ProgressRecord(0, self.batch - 1, record, framed_progress(_PROGRESS_ID, record))
+        state = SinkState(self.batch, closed, _commit_ms(closed), Position.after(after))
         found = LogState(
             state,
             epoch=1,
@@ -136,10 +125,6 @@ class WrittenLog:
         scope = Scope(log_scope("p"), found.mark.version)
         done = CommitProperties(app_transactions=[scope])
         write_deltalake(self._path, pa.concat_tables(rows), mode="append", commit_properties=done)
-
-    def closed(self, shard: int) -> str:
-        """The LSN that a shard has closed."""
-        return self._closed[shard]
 
     def forget(self, condition: str) -> None:
         """Delete rows of the log, as retention does."""
@@ -169,7 +154,7 @@ class WrittenLog:
         return pa.Table.from_pylist(rows, pa.schema(list(zip(names, types, strict=True))))
 
     def _progress(
-        self, messages: list[Message], closed: str, ranges: dict[str, LogRange], shard: int
+        self, messages: list[Message], closed: str, ranges: dict[str, LogRange]
     ) -> Progress:
         parts: dict[tuple[str, int], PartitionProgress] = {}
         for message in messages:
@@ -188,9 +173,9 @@ class WrittenLog:
                 part.schema_ids.append(message.schema_id)
         for part in parts.values():
             ranges.setdefault(part.topic, LogRange()).take(part)
-        after, self._closed[shard] = self._closed[shard], closed
+        after, self.closed = self.closed, closed
         return Progress(
-            shard=shard,
+            shard=0,
             server="test",
             database=DATABASE,
             after_lsn=after,

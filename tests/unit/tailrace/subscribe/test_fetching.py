@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from tailrace.subscribe import Feed, errors
-from tailrace.subscribe.bookmark import ShardPlace
+from tailrace.subscribe.bookmark import Place
 from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.commit_order import CommitOrder, Ready
 from tailrace.subscribe.fetching import Fetcher
@@ -82,13 +82,11 @@ def position(number: int) -> bytes:
 def reading(low: int = 0, *, verify: bool = True) -> tuple[Client, CommitOrder[Any], Fetcher]:
     """Three events of one group at offsets 4 to 6."""
     client = Client({ORDERS: low})
-    order = CommitOrder[bytes](
-        lambda where, offset, value: (value, value), {0: ShardPlace(0)}, verify=verify
-    )
+    order = CommitOrder[bytes](lambda where, offset, value: (value, value), Place(0), verify=verify)
     brokers = Brokers(Feed("localhost:1", "http://localhost:1", "p"))
     fetcher = Fetcher(brokers, client, order, 200, lambda *_: None)  # type: ignore[arg-type]
     lsns = (str(Lsn(1, number, 1)) for number in (0, 9))
-    order.add(Group(0, 0, 1, *lsns, None, 1, (Segment(ORDERS, 4, 7, 3),)))
+    order.add(Group(0, 1, *lsns, None, (Segment(ORDERS, 4, 7, 3),)))
     assert order.take() is None
     return client, order, fetcher
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
+import fastavro
 import pytest
 
 from tailrace.reading.moments import MomentError
 from tailrace.subscribe import Feed, Start, errors, opening, subscribe
-from tailrace.subscribe.bookmark import Bookmark, ShardPlace
+from tailrace.subscribe.bookmark import Bookmark, Place
+from tailrace.subscribe.brokers import Brokers
 from tailrace.subscribe.events import UNAVAILABLE
+from tailrace.subscribe.fetching import progress_of
 from tailrace.subscribe.scans import begin_with_oldest, begin_with_snapshots
-from tailrace.subscribe.start import Record, ShardLog, begin_at, resume
+from tailrace.subscribe.start import ProgressLog, Record, begin_at, resume
+from tailrace_schemas.events.framing import frame_header
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.records.progress import PartitionProgress, Progress
+from tailrace_schemas.records.progress import PROGRESS_SCHEMA, PartitionProgress, Progress
 from tailrace_schemas.topics.topic_names import TableName
 
 
@@ -43,13 +50,13 @@ def record(after: int, closed: int | None, *, named: tuple[str, ...] = (), first
     )  # fmt: skip
 
 
-def log_of(records: list[Record], low: int = 0) -> ShardLog:
+def log_of(records: list[Record], low: int = 0) -> ProgressLog:
     held = [found for found in records if found[0] >= low]
 
     def read(offset: int) -> Iterator[Record]:
         return (found for found in held if found[0] >= offset)
 
-    return ShardLog(0, low, records[-1][0] + 2 if records else low, read)
+    return ProgressLog(low, records[-1][0] + 2 if records else low, read)
 
 
 def random_log(seed: int) -> list[Record]:
@@ -86,14 +93,14 @@ def test_what_retention_removed_is_refused_or_left_out():
     cut = log_of(records, low=4)  # the first record of the group to 5 is gone
     with pytest.raises(errors.LsnNotRetained, match=f"the oldest is after LSN {lsn(5)}"):
         begin_at(Start.from_lsn(lsn(3)), cut)
-    assert begin_at(Start.from_lsn(lsn(6)), cut) == ShardPlace(5, lsn(5))
-    mark = begin_with_oldest("p", {0: cut}, ORDERS, lambda _: 0)
-    assert mark.shards == {0: ShardPlace(5, lsn(5))}
-    with pytest.raises(errors.LsnNotRetained, match="at offset 3 of shard 0"):
-        resume(ShardPlace(3, lsn(1)), cut)
+    assert begin_at(Start.from_lsn(lsn(6)), cut) == Place(5, lsn(5))
+    mark = begin_with_oldest("p", cut, ORDERS, lambda _: 0)
+    assert mark.place == Place(5, lsn(5))
+    with pytest.raises(errors.LsnNotRetained, match="at offset 3, the progress topic begins at 4"):
+        resume(Place(3, lsn(1)), cut)
     with pytest.raises(errors.PlaceUnknown, match="another cluster"):
-        resume(ShardPlace(5, lsn(4)), cut)
-    assert resume(ShardPlace(5), cut) == ShardPlace(5, lsn(5)), "a group says the offset alone"
+        resume(Place(5, lsn(4)), cut)
+    assert resume(Place(5), cut) == Place(5, lsn(5)), "a group says the offset alone"
 
 
 def test_the_newest_snapshot_that_is_held_is_the_state_to_begin_with():
@@ -104,18 +111,61 @@ def test_the_newest_snapshot_that_is_held_is_the_state_to_begin_with():
         (4, record(2, 3, named=(topic,), first=7)),
         (6, record(3, 4, first=9)),
     ]
-    mark = begin_with_snapshots("p", {0: log_of(records)}, ORDERS, lambda _: 0)
-    assert (mark.shards, mark.skips) == ({0: ShardPlace(3, lsn(2))}, {topic: (0, 4)})
+    mark = begin_with_snapshots("p", log_of(records), ORDERS, lambda _: 0)
+    assert (mark.place, mark.skips) == (Place(3, lsn(2)), {topic: 4})
     again = Bookmark.parse(str(mark), "p")
     assert again == mark
-    assert (again.skipped(0, 3), again.skipped(0, 4)) == ({topic}, set())
+    assert (again.skipped(3), again.skipped(4)) == ({topic}, set())
     with pytest.raises(errors.SnapshotNotRetained, match=r"tailrace snapshot dbo\.orders"):
-        begin_with_snapshots("p", {0: log_of(records)}, ORDERS, lambda _: 8)
+        begin_with_snapshots("p", log_of(records), ORDERS, lambda _: 8)
     restored = [*records, (8, record(1, 2, first=11))]  # the source went back
     with pytest.raises(errors.SnapshotNotRetained):
-        begin_with_snapshots("p", {0: log_of(restored)}, ORDERS, lambda _: 0)
-    oldest = begin_with_oldest("p", {0: log_of(restored)}, ORDERS, lambda _: 0)
-    assert oldest.shards[0].offset == 8
+        begin_with_snapshots("p", log_of(restored), ORDERS, lambda _: 0)
+    oldest = begin_with_oldest("p", log_of(restored), ORDERS, lambda _: 0)
+    assert oldest.place.offset == 8
+
+
+BOOKMARK = (
+    '{"form":1,"prefix":"p","shards":{"0":[7,"00000001:00000009:0001",["p.d.dbo.orders"],true]},'
+    '"consumed":[["p.d.dbo.lines",1,4]],"skips":{"p.d.dbo.orders":[0,5]}}'
+)
+"""Of a release that had shards."""
+
+
+def test_a_bookmark_of_an_earlier_release_is_read_and_written_as_before():
+    mark = Bookmark.parse(BOOKMARK, "p")
+    assert mark.place == Place(7, lsn(9), frozenset(ORDERS), is_started=True)
+    assert (mark.consumed, mark.skips) == ({("p.d.dbo.lines", 1): 4}, {"p.d.dbo.orders": 5})
+    assert str(mark) == BOOKMARK
+
+
+def test_a_bookmark_of_several_shards_is_refused_with_the_way_out():
+    several = BOOKMARK.replace('"shards":{', '"shards":{"1":[3,null,[],false],')
+    with pytest.raises(
+        errors.DividedIntoShards, match=r"the bookmark .*Fix: .*another publisher.prefix"
+    ):
+        Bookmark.parse(several, "p")
+
+
+@pytest.mark.parametrize(("shard", "shards"), [(1, 2), (0, 2)])
+def test_a_record_of_several_shards_is_refused_with_the_way_out(shard: int, shards: int):
+    """The first shard's, too: the events of the others would be missing."""
+    found = replace(record(0, 9), shard=shard, shards=shards)
+    body = io.BytesIO()
+    fastavro.schemaless_writer(body, fastavro.parse_schema(PROGRESS_SCHEMA), found.to_record())
+    with pytest.raises(
+        errors.DividedIntoShards, match=rf"{lsn(9)} .*Fix: .*another publisher.prefix"
+    ):
+        progress_of("p.progress", shard, 0, frame_header(1) + body.getvalue())
+
+
+def test_topics_of_several_shards_are_refused_with_the_way_out():
+    """Before a record is read: the first partition may be empty."""
+    topics = {"p.progress": SimpleNamespace(partitions={0: None, 1: None})}
+    consumer: Any = SimpleNamespace(list_topics=lambda **_: SimpleNamespace(topics=topics))
+    brokers = Brokers(Feed("localhost:1", "http://localhost:1", "p"))
+    with pytest.raises(errors.DividedIntoShards, match=r"p\.progress, which has 2 .*Fix: stop its"):
+        brokers.topics(consumer, 1)
 
 
 def test_bad_input_says_the_fix(monkeypatch: pytest.MonkeyPatch):

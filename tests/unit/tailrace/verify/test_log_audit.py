@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from tailrace.audit.lake_log import LakeAudit, LogAudit, Place
+from tailrace.audit.lake_log import LakeAudit, LogAudit
 from tailrace.audit.ledger import Problems
 from tailrace.lake.log import LOG, DeltaLog
 from tailrace.lake.store import LakeStore
@@ -35,7 +35,7 @@ from tailrace_sink.plan.cut_plan import LogRange
 from tailrace_sink.plan.log_state import LogState
 from tailrace_sink.plan.progress_record import Loss, ProgressRecord
 from tailrace_sink.plan.scopes import log_scope
-from tailrace_sink.plan.sink_state import ShardPosition, SinkState
+from tailrace_sink.plan.sink_state import Position, SinkState
 
 NAMES = TopicNames("p")
 DAY = dt.date(2026, 11, 27)
@@ -76,7 +76,7 @@ class Lake:
     """A log as the sink writes it, and the progress records that Kafka has."""
 
     folder: Path
-    ledger: dict[Place, Progress]
+    ledger: dict[int, Progress]
 
     def append(
         self,
@@ -89,11 +89,11 @@ class Lake:
     ) -> None:
         """Append a cut with one progress record."""
         taken = record(offset, *parts)
-        self.ledger[0, offset] = taken
+        self.ledger[offset] = taken
         written = io.BytesIO()
         fastavro.schemaless_writer(written, PROGRESS_SCHEMA, taken.to_record())
-        shards = {0: ShardPosition(0, offset + 1, taken.closed_lsn)}
-        sink = SinkState(batch=offset + 1, closed_lsn=taken.closed_lsn, shards=shards)
+        at = Position(0, offset + 1, taken.closed_lsn)
+        sink = SinkState(batch=offset + 1, closed_lsn=taken.closed_lsn, position=at)
         state = LogState(sink, 1, "owner", prefix="p", lost=lost or {}, in_kafka=in_kafka or {})
         value = frame_header(1) + written.getvalue()
         table = rows_of_state(state, [ProgressRecord(0, offset, taken, value)], NAMES.progress, DAY)
@@ -147,9 +147,9 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def test_a_whole_log_has_no_problem(lake):
-    lake.ledger[0, 1] = record(1, part(ORDERS, 0, [0]))  # before the log's first cut
-    lake.ledger[0, 2] = record(2)  # a heartbeat
-    lake.ledger[0, 5] = record(5, part(ORDERS, 5, [6]))  # not read yet
+    lake.ledger[1] = record(1, part(ORDERS, 0, [0]))  # before the log's first cut
+    lake.ledger[2] = record(2)  # a heartbeat
+    lake.ledger[5] = record(5, part(ORDERS, 5, [6]))  # not read yet
     found, problems = lake.audited()
     assert problems == []
     assert found == LakeAudit("00000001:00000005:0001", cuts=2, events=5, earlier=1)
@@ -182,8 +182,8 @@ def test_a_whole_log_has_no_problem(lake):
             f"topic {LINES} partition 0 from offset 11: no progress record accounts for 1 events",
         ),
         (
-            lambda lake: lake.ledger.update({(0, 3): record(3, part(ORDERS, 0, [1]))}),
-            "the progress record of partition 0 offset 3 is not the one in Kafka",
+            lambda lake: lake.ledger.update({3: record(3, part(ORDERS, 0, [1]))}),
+            "the progress record at offset 3 is not the one in Kafka",
         ),
         (
             lambda lake: lake.add(5, [{**rows(ORDERS, 1, [2])[0], "value": b"{}"}]),
@@ -211,8 +211,7 @@ def test_a_progress_record_that_the_log_lost_is_named_with_its_events(lake):
     assert problems == [
         f"the lake's log: topic {ORDERS} partition 0 from offset 4: no progress record accounts"
         " for 1 events",
-        "the lake's log lacks the progress record of partition 0 offset 4, LSN"
-        " 00000001:00000005:0001",
+        "the lake's log lacks the progress record at offset 4, LSN 00000001:00000005:0001",
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
@@ -17,6 +16,7 @@ from tailrace.web.pages.overview import overview
 from tailrace.web.pages.pipeline import slowest_stage
 from tailrace.web.pages.table_groups import groups_of
 from tailrace.web.pages.table_page import Explorer, table_page
+from tailrace.web.parts import publishing
 from tailrace.web.strip import BUCKET_MS, BUCKETS, Ledger
 from tailrace_schemas.records.progress import PartitionProgress, Progress
 from tailrace_schemas.records.signals import PauseSignal, SnapshotSignal
@@ -234,22 +234,25 @@ def test_a_stopped_table_stays_stopped_when_its_publisher_is_dead():
     assert len(put_together(away, None, None, notes)) == 4, "all that is known of"
 
 
+def test_of_a_fleet_the_publisher_that_has_the_database_is_shown():
+    has = green().publisher
+    assert has is not None
+    starts, stands_by = replace(has, tables=(), state="starting"), replace(has, state="elsewhere")
+    assert publishing([stands_by, starts, has]) is has
+    assert publishing([stands_by, starts]) is starts
+    assert publishing([stands_by]) is stands_by
+    assert publishing([]) is None
+
+
 def test_a_table_that_the_publisher_does_not_list_is_not_up_to_date():
     seen = green()
     tables = (*seen.freshness.tables, fresh("dbo.new"))
     assert seen.publisher is not None
-    figures: Mapping[str, float]
-    for figures, state, lag_s, verdict in (
-        ({}, "not published", None, "warn"),
-        ({"shards": 2.0}, "followed", 0.0, "good"),
-    ):
-        publisher = replace(seen.publisher, figures=figures)
-        freshness = replace(seen.freshness, tables=tables)
-        rows = put_together(freshness, publisher, seen.sink, PublisherNotes())
-        (row,) = [row for row in rows if row.table == "dbo.new"]
-        assert (row.state, row.topic_s) == (state, lag_s)
-        whole = replace(seen, freshness=freshness, publisher=publisher, rows=rows)
-        assert whole.verdict.state == verdict
+    freshness = replace(seen.freshness, tables=tables)
+    rows = put_together(freshness, seen.publisher, seen.sink, PublisherNotes())
+    (row,) = [row for row in rows if row.table == "dbo.new"]
+    assert (row.state, row.topic_s) == ("not published", None)
+    assert replace(seen, freshness=freshness, rows=rows).verdict.state == "warn"
     starting = replace(seen.publisher, tables=(), state="retrying")
     notes = PublisherNotes(tables={"dbo.a": TableNote("stopped", "because")})
     (row,) = put_together(seen.freshness, starting, None, notes)

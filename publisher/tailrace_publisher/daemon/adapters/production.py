@@ -152,7 +152,7 @@ def _join(options: Mapping[str, Any]) -> GroupMember:
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads that log with the context of the caller that submits work: database, shard."""
+    """Threads that log with the context of the caller that submits work: its database."""
 
     def submit(
         self,

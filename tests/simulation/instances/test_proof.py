@@ -68,7 +68,7 @@ def test_cleanup_takes_nothing_from_a_history_that_was_not_published() -> None:
     for number in range(100, 200):
         script.insert("lost", number)
     script.scan()
-    through = script.accept().shards[0].lost.through
+    through = script.accept().lost.through
     script.insert("own", 78)
     script.publish(
         lambda: (

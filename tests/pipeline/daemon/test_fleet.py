@@ -98,7 +98,10 @@ def continues(standby: Running, pipe: Pipe, process: Any) -> None:
     with load(pipe):
         process.kill()
         process.join(LIMIT_S)
-        began, lsn = time.monotonic(), pipe.source.max_lsn()
+        began = time.monotonic()
+        pipe.source.execute("INSERT dbo.t VALUES (50)")
+        pipe.source.scan()
+        lsn = pipe.source.max_lsn()
         standby.until(lambda: pipe.topics.through() >= lsn, "it continues elsewhere", _CONTINUES_S)
         assert time.monotonic() - began < _CONTINUES_S
     standby.until(pipe.is_caught_up, "all is published")

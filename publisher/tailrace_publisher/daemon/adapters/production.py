@@ -148,7 +148,7 @@ def _connect_blocks(cancelling: Cancelling | None, config: SourceConfig) -> Bloc
 
 
 def _join(options: Mapping[str, Any]) -> GroupMember:
-    return Consumer(dict(options), logger=_CLIENT_LOG)
+    return _client(Consumer, options)
 
 
 class _Threads(ThreadPoolExecutor):

@@ -96,7 +96,7 @@ class Fleet:
                 _log.error("publisher_failed", error=type(error).__name__, reason=str(error))
                 raise
             for one in self._by_topic.values():
-                one.failed(error)
+                one.group_failed(error)
             _log.warning("retrying", error=type(error).__name__, reason=str(error))
             self._ports.clock.wait(self._backoff.next_s(), self._stop)
         # Joining proves nothing: every attempt joins.

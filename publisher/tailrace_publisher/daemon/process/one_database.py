@@ -106,11 +106,13 @@ class OneDatabase(Collector):
     def left(self) -> None:
         """Note that another member publishes it from now on."""
         self._runs.close(wait=False)
+        self._publisher = self._new_publisher()  # what the last one published here is no news
         self._since_ms = self.runtime.clock.now_ms()
         self._away, self.error, self.has_published = "elsewhere", None, False
 
-    def failed(self, error: PublisherError) -> None:
-        """Store an error of the fleet's group."""
+    def group_failed(self, error: PublisherError) -> None:
+        """Note that no group says where it is published, and why; it was left before."""
+        self._away = "starting"
         self._failures.add(self.runtime.clock.now_ms(), type(error).__name__, text_of(error))
 
     def wait(self) -> None:
@@ -182,8 +184,6 @@ class OneDatabase(Collector):
         reported, phase = self._publisher.board.status(), self.phase
         if phase == reported.state:
             return reported
-        if phase == "elsewhere":
-            reported = self._new_publisher().board.status()  # what it had here is no news
         return replace(
             reported, state=phase, since_ms=self._since_ms, now_ms=self.runtime.clock.now_ms()
         )
@@ -194,17 +194,23 @@ class OneDatabase(Collector):
         metrics = Metrics()
         metrics.failures = self._failures
         return Conductor(
-            replace(self.runtime, stop=self._stop, metrics=metrics, on_step=self._stepped)
+            replace(
+                self.runtime,
+                stop=self._stop,
+                metrics=metrics,
+                on_step=partial(self._stepped, self._runs),
+            )
         )
 
     def _publish(self, publisher: Conductor) -> None:
         with structlog.contextvars.bound_contextvars(database=self.name):
             publisher.run()
 
-    def _stepped(self, step: Step) -> None:
-        if attempts := self._runs.recovered_after(step):
+    def _stepped(self, runs: Supervised, step: Step) -> None:
+        """Note a step of a publisher; one that was left may still take some."""
+        if attempts := runs.recovered_after(step):
             _log.info("database_resumed", database=self.name, attempts=attempts)
-        if step in {Step.COMMITTED, Step.HEARTBEAT}:
+        if step in {Step.COMMITTED, Step.HEARTBEAT} and runs is self._runs:
             self.has_published = True
         self.runtime.on_step(step)
 

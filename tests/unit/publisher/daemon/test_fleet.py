@@ -24,7 +24,7 @@ from tailrace_publisher.daemon.process.databases_endpoint import routes_of_all
 from tailrace_publisher.daemon.process.loop import run
 from tailrace_publisher.daemon.process.one_database import OneDatabase
 from tailrace_publisher.daemon.process.separate_databases import problems_of
-from tailrace_publisher.errors import ConfigError, DeliveryRejected
+from tailrace_publisher.errors import ConfigError, DeliveryRejected, KafkaUnavailable
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.runtime import OnStep, Runtime, Step
@@ -214,6 +214,11 @@ def test_databases_elsewhere_are_no_fault() -> None:
     assert [one.status().state for one in databases] == ["elsewhere"] * 2
     assert b"tailrace_up" not in generate_latest(databases[0])
     assert not databases[0].request_start()
+
+    databases[0].group_failed(KafkaUnavailable("no broker"))
+    answer = ready.answer(asked)
+    assert (answer.status, answer.body) == (503, b"not publishing, a is starting\n")
+    assert databases[0].status().errors[0].error == "KafkaUnavailable"
 
 
 CONFIGS: list[tuple[Mapping[str, Any], Mapping[str, Any], str]] = [

@@ -40,6 +40,15 @@ def test_the_slowest_shard_says_what_all_have_closed():
     assert (found.state, found.since_ms) == ("running", 2)
 
 
+def test_members_that_stand_by_count_only_if_all_do():
+    standby = DaemonStatus("publisher", "elsewhere", 1, 9, "p", "shop")
+    first = shard(1, "b")
+    for own in (standby, first):
+        found = of_shards(own, [standby, first])
+        assert (found.state, found.closed_lsn) == ("running", "b")
+    assert of_shards(standby, [standby, standby]).state == "elsewhere"
+
+
 def test_nothing_is_closed_while_one_does_not_know():
     first = shard(1, "b")
     found = of_shards(first, [first, shard(2, None, None)])

@@ -54,7 +54,7 @@ def test_the_publisher_and_its_commands_come_with_the_function_s_token(
     assert_carries(pipe, tmp_path, kafka)
     found = list(
         look_at_brokers(
-            KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities([]), LargeValues()
+            KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities("t"), LargeValues()
         )
     )
     assert "brokers" in {finding.subject for finding in found if finding.level is Level.OK}
@@ -125,7 +125,7 @@ def test_a_function_that_is_of_no_use_is_told_by_name(
         config.connection()
     assert function in str(raised.value)
     assert "eyJ" not in str(raised.value)  # how a JWT begins
-    (finding,) = look_at_brokers(config, TopicNames("p"), [], Identities([]), LargeValues())
+    (finding,) = look_at_brokers(config, TopicNames("p"), [], Identities("t"), LargeValues())
     assert (finding.level, finding.subject) == (Level.PROBLEM, "kafka.oauth_callback")
 
 

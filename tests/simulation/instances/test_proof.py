@@ -205,7 +205,7 @@ def test_a_planned_failover_is_no_other_history() -> None:
 def of_times_that_come_twice(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Commit times that come again while a table that stopped keeps those of the first time."""
     monkeypatch.setattr("tailrace_publisher.source.log.cleanup.COMMITS_MAX", 2)
-    script = shop("orders", "other", "stopped", cleanup=_CLEANS)
+    script = shop("orders", "other", "stopped", cleanup=_CLEANS).mark_seldom()
     script.rename("stopped", "renamed")
     began = script.seconds
     for number in range(3, 9):
@@ -219,7 +219,7 @@ def of_times_that_come_twice(monkeypatch: pytest.MonkeyPatch) -> Script:
 
 
 def test_commit_times_that_come_twice_do_not_hold_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = of_times_that_come_twice(monkeypatch).mark_seldom()
+    script = of_times_that_come_twice(monkeypatch)
     script.publish(
         lambda: len(script.commits("dbo_orders")) <= 1 and len(script.commits("dbo_other")) <= 1
     )

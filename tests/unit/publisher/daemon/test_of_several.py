@@ -69,8 +69,8 @@ def test_counts_have_their_database():
 
 
 def test_records_without_a_number_of_shards_are_of_one():
-    record = Progress(0, "s", "d", "a", "b", None, closed=True, published_ms=1, shards=3)
-    assert decode(RecordEncoder(PROGRESS_SCHEMA, 7).encode(record.to_record())).shards == 3
+    record = Progress(0, "s", "d", "a", "b", None, closed=True, published_ms=1)
+    assert decode(RecordEncoder(PROGRESS_SCHEMA, 7).encode(record.to_record())).shards == 1
     assert decode(RecordEncoder(ONE_SHARD_SCHEMA, 7).encode(record.to_record())).shards == 1
 
 

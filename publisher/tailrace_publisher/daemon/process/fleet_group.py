@@ -94,7 +94,10 @@ class FleetGroup:
             self._member.close()
 
     def _assigned(self, _: Any, partitions: list[Any]) -> None:
+        # Inferred from librdkafka 2.16: a member that gets no partition is called, too, at once.
+        # tests/pipeline/daemon/test_fleet.py has one.
         self._member.incremental_assign(partitions)
+        # A poll serves the group all the same. See: confluent_kafka, Consumer.pause.
         self._member.pause(partitions)
         self._take(_topics(partitions))
 

@@ -29,7 +29,6 @@ MODULES: Final = {
     "publisher_memory": "publisher.memory",
     "publisher_tables": "publisher.tables",
     "publisher_snapshot": "publisher.snapshot",
-    "publisher_shards": "publisher.shards",
     "sink": "sink.rate",
     "decoders": "sink.decoders",
     "sink_formats": "sink.formats",

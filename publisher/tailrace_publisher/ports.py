@@ -189,12 +189,13 @@ class GroupMember(Protocol):
     ) -> None: ...
     def poll(self, timeout: float, /) -> Any: ...  # noqa: D102
     def incremental_assign(self, partitions: list[Any], /) -> None: ...  # noqa: D102
+    def pause(self, partitions: list[Any], /) -> None: ...  # noqa: D102
     def incremental_unassign(self, partitions: list[Any], /) -> None: ...  # noqa: D102
     def close(self) -> None: ...  # noqa: D102
 
 
 def _no_group(_: Mapping[str, Any]) -> GroupMember:
-    raise NotImplementedError("these ports join no consumer group. Fix: set shards.count to 1")
+    raise NotImplementedError("these ports join no consumer group. Fix: set fleet.join to false")
 
 
 def _no_blocks(_: SourceConfig) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Clock, KafkaAccess, Ports, Registry, Stop
-from tailrace_schemas.records.shards import Shard
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.tracing.traces import Traces
 
@@ -53,7 +52,6 @@ class Runtime:
     metrics: Metrics
     stop: Stop
     on_step: OnStep
-    shard: Shard = field(default_factory=Shard)
     traces: Traces | None = None
 
     @property
@@ -61,18 +59,9 @@ class Runtime:
         """The clock of the ports."""
         return self.ports.clock
 
-    def has(self, table: TableName) -> bool:
-        """Return whether a table is of this shard; one that cannot have a topic is of the first."""
-        if self.shard.is_whole:
-            return True
-        try:
-            return self.shard.has(self.config.topics.data(table))
-        except ValueError:
-            return self.shard.number == 0
-
     def selects(self, table: TableName) -> bool:
-        """Return whether the options select a table and it is of this shard."""
-        return self.config.tables.selects(table) and self.has(table)
+        """Return whether the options select a table."""
+        return self.config.tables.selects(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +71,6 @@ class DatabaseTopics:
     Attributes:
         registry: has the schemas of the records.
         server: logical name of the source server.
-        shard: its checkpoint and progress are used.
     """
 
     kafka: KafkaAccess
@@ -90,12 +78,6 @@ class DatabaseTopics:
     names: TopicNames
     server: str
     database: str
-    shard: Shard = field(default_factory=Shard)
-
-    @property
-    def partition(self) -> int:
-        """The shard's partition in the checkpoint and progress topics."""
-        return self.shard.number
 
 
 def kafka_access(config: PublisherConfig, ports: Ports) -> KafkaAccess:
@@ -103,15 +85,12 @@ def kafka_access(config: PublisherConfig, ports: Ports) -> KafkaAccess:
     return KafkaAccess(ports.kafka, config.kafka.connection(), ports.clock)
 
 
-def database_topics(
-    config: PublisherConfig, ports: Ports, registry: Registry, shard: Shard | None = None
-) -> DatabaseTopics:
-    """Return the topics of a configuration, for all tables or for a shard."""
+def database_topics(config: PublisherConfig, ports: Ports, registry: Registry) -> DatabaseTopics:
+    """Return the topics of a configuration."""
     return DatabaseTopics(
         kafka_access(config, ports),
         registry,
         config.topics,
         config.server_name,
         config.source.database,
-        shard or Shard(),
     )

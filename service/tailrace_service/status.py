@@ -14,10 +14,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 _ERRORS_KEPT: Final = 20
-_SUMS: Final = frozenset(
-    {"source_transactions", "kafka_transactions", "source_queries", "shards_here"}
-)
-"""Figures that are added up over shards; of others the largest counts."""
+_SUMS: Final = frozenset({"source_transactions", "kafka_transactions", "source_queries"})
+"""Figures that are added up over publishers; of others the largest counts."""
 _STATES: Final = ("retrying", "starting", "running")
 """The state of several publishers is the first of these that one of them is in."""
 UNREAD_STATES: Final = frozenset({"pending", "snapshotting", "rereading"})
@@ -284,15 +282,20 @@ def by_name(tables: Iterable[TableStatus]) -> tuple[TableStatus, ...]:
 
 
 def of_shards(own: DaemonStatus, found: Sequence[DaemonStatus]) -> DaemonStatus:
-    """Fold the status of several shards, or of the publishers that share them, into one.
+    """Fold the status of several publishers into one.
 
-    The closed LSN is the smallest, and none where one of them has none.
+    The closed LSN is the smallest, and none where one of them has none. Members of a fleet that
+    stand by count only if all do.
 
     Args:
         own: gives what they have in common; if it is none of them, its state, figures and errors
             count too.
         found: of each of them.
     """
+    active = [status for status in found if status.state != "elsewhere"] or found
+    if own in found:
+        own = own if own in active else active[0]
+    found = active
     all_of = [*found] if own in found else [own, *found]
     closed = [status for status in found if status.closed_lsn is not None]
     least = min(closed, key=lambda status: status.closed_lsn or "", default=None)

@@ -1,4 +1,4 @@
-"""Commands that operate a pipeline: snapshots, pauses, seek, reshard, acceptance."""
+"""Commands that operate a pipeline: snapshots, pauses, seek, acceptance."""
 
 from __future__ import annotations
 
@@ -169,27 +169,6 @@ def seek(
             return
         set_group(kafka.bootstrap, group, cut, extra)
     click.echo(f"Group {group} continues with the first event after the cut.")
-
-
-@click.command()
-@configured
-def reshard(configuration: Configuration) -> None:
-    """Divide the tables among publisher.shards shards.
-
-    See docs/scaling.md. Stop all publishers of the database first. Afterwards start them with the
-    same configuration. The sink and subscribers may run. If it refuses, nothing has changed.
-    """
-    config = configuration.publisher
-    from tailrace_publisher.daemon.offline.reshard import reshard as divide
-
-    done = divide(config)
-    click.echo(
-        f"Divided among {done.after.shards} shards instead of {done.before.shards}, from"
-        f" {done.closed_lsn} (closed LSN) on; {done.moved} tables have another shard than before."
-    )
-    for number, tables in enumerate(done.tables):
-        click.echo(f"  shard {number}: {tables} tables")
-    click.echo("Start the publishers with this configuration.")
 
 
 @click.command("accept-database")

@@ -39,7 +39,6 @@ SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
         operate.resume,
         operate.stop_table,
         operate.seek,
-        operate.reshard,
         operate.views,
         operate.accept_database,
         operate.accept_checkpoint_loss,

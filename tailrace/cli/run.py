@@ -28,7 +28,8 @@ def publish(configuration: Configuration, take_over: bool, log_format: LogFormat
     """Publish the changes of one or several databases.
 
     Runs until SIGTERM. If the configuration has the section databases, publishes all of them, or
-    the one that --database names. SIGHUP starts those again that have stopped (docs/scaling.md).
+    the one that --database names. SIGHUP starts those again that have stopped. With fleet.join,
+    other processes share the databases, or stand by (docs/scaling.md).
     """
     several = configuration.publishers
     configs = [configuration.publisher] if several is None else list(several.values())

@@ -66,7 +66,7 @@ def refuse_second(configs: Iterable[PublisherConfig]) -> None:
         AnotherPublisherRuns: one does; names it.
     """
     for config in configs:
-        if config.shards.count == 1:  # shards are given by the consumer group
+        if not config.fleet.join:  # the fleet's group decides who publishes
             _check(config)
 
 

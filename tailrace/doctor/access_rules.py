@@ -1,12 +1,12 @@
 """Kafka: may the publisher use its transactional ids, and join its group.
 
 A trial is not possible: taking an id would end the publisher that uses it, and joining the group
-would take shards from its members. So doctor reads the rules.
+would take databases from its members. So doctor reads the rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -21,7 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
-from tailrace_schemas.records.shards import group_id, map_transactional_id, transactional_id
+from tailrace_schemas.records.transactional_ids import transactional_id
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.kafka import KafkaConfig
@@ -38,25 +38,17 @@ class Identities:
     """Under which names the publisher of a configuration comes.
 
     Attributes:
-        transactional_ids: one of each shard, and with shards that of the map.
-        group: in which publishers share shards; None of one shard.
-        shards: how many there are.
+        group: of the fleet; None of a publisher that joins none.
     """
 
-    transactional_ids: Sequence[str]
+    transactional_id: str
     group: str | None = None
-    shards: int = 1
 
     @classmethod
     def of(cls, config: PublisherConfig) -> Self:
         """Those of a configuration."""
-        prefix, database, count = config.prefix, config.source.database, config.shards.count
-        ids = [transactional_id(prefix, database, count, number) for number in range(count)]
-        if count == 1:
-            return cls(ids)
-        return cls(
-            [*ids, map_transactional_id(prefix, database)], group_id(prefix, database), count
-        )
+        name = transactional_id(config.prefix, config.source.database)
+        return cls(name, config.fleet_group if config.fleet.join else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +85,7 @@ _GROUP: Final = _Use(
     ResourceType.GROUP,
     "--group",
     (AclOperation.READ,),
-    "the publisher is given no shards",
+    "the publisher is given no databases",
 )
 
 
@@ -106,8 +98,7 @@ def look_at_access_rules(
         admin: a client of the brokers.
         config: where they are, and as whom.
     """
-    for name in identities.transactional_ids:
-        yield _judged(admin, config, _TRANSACTIONS, name)
+    yield _judged(admin, config, _TRANSACTIONS, identities.transactional_id)
     if identities.group is not None:
         yield _judged(admin, config, _GROUP, identities.group)
 

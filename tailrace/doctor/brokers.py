@@ -16,7 +16,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from tailrace.doctor.access_rules import Identities, look_at_access_rules
 from tailrace.doctor.findings import Finding, Fix, Judge, Part, topic_fix
 from tailrace.doctor.large_values import LargeValues, look_at_large_values
-from tailrace.doctor.shards import look_at_shards
 from tailrace_publisher.deliver.kafka_errors import unusable_options
 from tailrace_publisher.deliver.segments import too_large_segments
 from tailrace_publisher.deliver.topic_settings import (
@@ -26,7 +25,13 @@ from tailrace_publisher.deliver.topic_settings import (
     retention_needless,
     retention_too_short,
 )
-from tailrace_publisher.errors import CheckpointRetentionTooShort, ConfigError, TokenUnavailable
+from tailrace_publisher.deliver.topics import check_undivided
+from tailrace_publisher.errors import (
+    CheckpointRetentionTooShort,
+    ConfigError,
+    DividedIntoShards,
+    TokenUnavailable,
+)
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.oauth_tokens import OPTION
 from tailrace_schemas.topics.topic_names import TopicNames
@@ -88,9 +93,11 @@ def look_at_brokers(
     settings = _settings(admin, ResourceType.BROKER, [broker], config.start_timeout_s).get(broker)
     yield from _defaults(config, settings, count)
     yield from look_at_access_rules(admin, config, identities)
-    yield from look_at_shards(metadata, topics, identities.shards)
+    try:
+        check_undivided(topics, {name: len(t.partitions) for name, t in metadata.topics.items()})
+    except DividedIntoShards as error:
+        yield _JUDGE.problem("shards", str(error), "no publisher of this release starts")
     own = [topics.offsets, topics.progress, topics.signals]
-    own += [topics.control] if topics.control in metadata.topics else []
     present = [name for name in [*own, *data] if name in metadata.topics]
     copies = {
         name: min((len(p.replicas) for p in metadata.topics[name].partitions.values()), default=0)
@@ -166,7 +173,6 @@ def _kept(
     settings: dict[str, dict[str, str]],
     copies: dict[str, int],
 ) -> Iterator[Finding]:
-    compacted = {topics.offsets, topics.control}
     data = [found for name, found in settings.items() if topics.table_of(name) is not None]
     for name, found in sorted(settings.items()):
         if name == topics.offsets:
@@ -174,7 +180,7 @@ def _kept(
                 check_retains_newest(name, found)
             except CheckpointRetentionTooShort as error:
                 yield _JUDGE.problem(name, str(error), "the publisher would begin from nothing")
-        if name in compacted and (wanted := too_large_segments(found)):
+        if name == topics.offsets and (wanted := too_large_segments(found)):
             yield _JUDGE.warning(
                 name,
                 f"grows for long before it is compacted ({_told(found, wanted)})",
@@ -197,7 +203,7 @@ def _kept(
                 "it grows with each commit; what it says of events that are gone has no use",
                 topic_fix(name, {"retention.ms": kept}),
             )
-        elif is_compacted(found) and name not in compacted and not config.allow_compaction:
+        elif is_compacted(found) and name != topics.offsets and not config.allow_compaction:
             yield _JUDGE.problem(
                 name,
                 f"cleanup.policy is {found['cleanup.policy']}",

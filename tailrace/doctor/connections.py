@@ -46,7 +46,7 @@ def try_brokers(kafka: KafkaConfig) -> Finding:
     if silence is not None:
         fix = Fix("check host and port of the brokers, and that they run")
         return _KAFKA.problem(kafka.bootstrap, silence, "nothing can be published", fix)
-    return next(look_at_brokers(kafka, TopicNames("init"), (), Identities(()), LargeValues()))
+    return next(look_at_brokers(kafka, TopicNames("init"), (), Identities(""), LargeValues()))
 
 
 def try_registry(registry: RegistryConfig) -> Finding:

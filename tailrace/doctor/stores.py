@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from tailrace.doctor.findings import Finding, Fix, Judge, Part
@@ -55,8 +54,8 @@ def look_at_awaited_lakes(config: PublisherConfig) -> Iterator[Finding]:
         return
     effect = f"{' and '.join(config.waits_for_lakes)} waits, and change tables grow"
     try:
-        with open_topics(config) as shards:
-            for topics, group in product(shards, config.lakes):
+        with open_topics(config) as topics:
+            for group in config.lakes:
                 yield _awaited_lake(topics, group, config.kafka.start_timeout_s, effect)
     except (PublisherError, RegistryError) as error:
         yield _LAKE.problem("lakes", str(error), effect)

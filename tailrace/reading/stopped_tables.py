@@ -84,23 +84,22 @@ def notes_if_readable(config: PublisherConfig) -> PublisherNotes:
 
 
 def publisher_notes(config: PublisherConfig) -> PublisherNotes:
-    """Read the checkpoints of all shards; leave out tables that the configuration excludes.
+    """Read the checkpoint; leave out tables that the configuration excludes.
 
     Raises:
         PublisherError, RegistryError: they cannot be read.
     """
-    since: list[int] = []
+    since: int | None = None
     notes: dict[str, TableNote] = {}
-    with open_topics(config) as shards:
-        for topics in shards:
-            stored = read_checkpoints(topics, config.kafka.start_timeout_s)
-            if stored.database is not None and stored.database.paused_since_ms is not None:
-                since.append(stored.database.paused_since_ms)
-            for name, record in stored.tables.items():
-                note = note_of(f"{name.schema}.{name.table}", record)
-                if note is not None and config.tables.selects(name):
-                    notes[f"{name.schema}.{name.table}"] = note
-    return PublisherNotes(min(since, default=None), notes)
+    with open_topics(config) as topics:
+        stored = read_checkpoints(topics, config.kafka.start_timeout_s)
+        if stored.database is not None:
+            since = stored.database.paused_since_ms
+        for name, record in stored.tables.items():
+            note = note_of(f"{name.schema}.{name.table}", record)
+            if note is not None and config.tables.selects(name):
+                notes[f"{name.schema}.{name.table}"] = note
+    return PublisherNotes(since, notes)
 
 
 def note_of(table: str, record: TableCheckpoint) -> TableNote | None:

@@ -162,7 +162,6 @@ def _topics() -> str:
         "dead_letters": names.dead_letters,
         "signals": names.signals,
         "offsets": names.offsets,
-        "control": names.control,
     }
     _described(list(listed), TOPICS)
     rows = ([f"`{topic}`", *TOPICS[name]] for name, topic in listed.items())

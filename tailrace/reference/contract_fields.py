@@ -16,7 +16,7 @@ TOPICS: Final = {
         "an event, or null: a tombstone",
         "`kafka.partitions`, by the key",
     ),
-    "progress": ("none", "a progress record", "one for each shard"),
+    "progress": ("none", "a progress record", "one"),
     "transaction": ("id", "begin or end of a transaction (`transaction_metadata`)", "one"),
     "ddl": ("the table", "a schema change (`schema_changes`)", "one"),
     "dead_letters": (
@@ -25,8 +25,7 @@ TOPICS: Final = {
         "one",
     ),
     "signals": ("none", "a request as JSON, also yours ([ADR 0010](adr/0010-signals.md))", "one"),
-    "offsets": ("not public", "the publisher's checkpoint", "one for each shard"),
-    "control": ("not public", "the division into shards (`shards`)", "one for each shard"),
+    "offsets": ("not public", "the publisher's checkpoint", "one"),
 }
 """By role: key, value and partitions of a topic."""
 
@@ -73,11 +72,11 @@ SOURCE: Final = {
 }
 
 PROGRESS: Final = {
-    "shard": "Number of the shard, from 0: the partition of the record.",
+    "shard": "Always 0: one publisher has all tables of a database.",
     "server": "As `source.name`.",
     "database": "The source database.",
-    "after_lsn": f"{_LSN}: `through_lsn` of the shard's record before.",
-    "through_lsn": f"{_LSN}: the closed LSN. Every change of the shard up to it is published.",
+    "after_lsn": f"{_LSN}: `through_lsn` of the record before.",
+    "through_lsn": f"{_LSN}: the closed LSN. Every change up to it is published.",
     "through_commit_ms": f"Its commit time, {_MS}, or a later time at which nothing was newer.",
     "closed": "False inside a source transaction that needs several Kafka transactions.",
     "published_ms": f"When the record was written, {_MS}.",
@@ -96,7 +95,7 @@ PROGRESS: Final = {
     "partitions.operations.updates": "Of operation 4.",
     "partitions.operations.deletes": "Of operation 1.",
     "snapshotting": "Topics of tables outside the cut: in a snapshot, stopped or dropped.",
-    "shards": "Number of shards. Records of a single shard may lack the field.",
+    "shards": "Always 1: one publisher has all tables of a database. Most records lack the field.",
     "patched": "Columns whose values are all published, from `through_lsn` on.",
     "patched.topic": "Data topic.",
     "patched.columns": "Names of the columns.",

@@ -53,7 +53,6 @@ EXAMPLES: Final[dict[str, Any]] = {
     "start.debezium_topic": "connect-offsets",
     "start.time": "2026-01-31T06:00:00Z",
     "publisher.outbox": {r"dbo\.outbox": {"headers": {"id": "id"}}},
-    "shards.pinned": {"dbo.orders": 0},
     "tracing.endpoint": "http://collector.example.net:4318/v1/traces",
     "tracing.headers": {"x-tenant": "shop"},
     "tracing.headers_files": {"authorization": "/run/secrets/collector"},

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tailrace_publisher.options.fleet import default_group
 from tailrace_schemas.topics.escaped_names import topic_part
 from tailrace_schemas.topics.topic_names import database_prefix
 from tailrace_service.options.sections import did_you_mean
@@ -39,6 +40,10 @@ def laid_over(
     sink = _merged(common["sink"], own["sink"])
     if "source" in publisher and "database" not in (own["publisher"].get("source") or {}):
         publisher["source"] = {**publisher["source"], "database": name}
+    fleet, prefix = publisher.get("fleet"), common["publisher"].get("prefix")
+    if isinstance(fleet, dict) and isinstance(prefix, str):
+        # A member that is started with --database is in the same fleet as one that has all.
+        publisher["fleet"] = {"group": default_group(prefix), **fleet}
     for options, given in ((publisher, own["publisher"]), (sink, own["sink"])):
         if "prefix" not in given and isinstance(options.get("prefix"), str):
             options["prefix"] = database_prefix(options["prefix"], name)

@@ -32,42 +32,34 @@ def accept(config: PublisherConfig) -> None:
     """
     database, kafka = config.source.database, config.kafka
     try:
-        with open_topics(config) as shards:
-            lost = _lost(config, shards)
-        admin = TopicAdmin(shards[0].kafka, kafka.replication_factor, kafka.start_timeout_s)
+        with open_topics(config) as topics:
+            lost = _lost(config, topics)
+        admin = TopicAdmin(topics.kafka, kafka.replication_factor, kafka.start_timeout_s)
         admin.ensure([signals_spec(config.topics.signals)])
-        for published in lost:
-            send(config, published.accepted(config.server_name, database).to_bytes())
+        send(config, lost.accepted(config.server_name, database).to_bytes())
     except SignalNotTaken as error:
         raise LossNotAccepted(f"the loss cannot be accepted: {error}") from error
-    up_to = min(published.closed_lsn for published in lost)
     click.echo(
-        f"Accepted that the checkpoint of database {database} is lost, up to {up_to} (closed LSN)."
-        " The next start of the publisher takes new snapshots of all tables, which replace the"
-        " lake's; subscribers miss the changes since then. This accepts one loss only."
+        f"Accepted that the checkpoint of database {database} is lost, up to {lost.closed_lsn}"
+        " (closed LSN). The next start of the publisher takes new snapshots of all tables, which"
+        " replace the lake's; subscribers miss the changes since then. This accepts one loss only."
     )
 
 
-def _lost(config: PublisherConfig, shards: list[DatabaseTopics]) -> list[Published]:
-    """What each shard had published before its checkpoint was lost.
+def _lost(config: PublisherConfig, topics: DatabaseTopics) -> Published:
+    """What was published before the checkpoint was lost.
 
     Raises:
-        LossNotAccepted: none is lost, or nothing was published.
+        LossNotAccepted: it is not lost, or nothing was published.
     """
     names, server, database = config.topics, config.server_name, config.source.database
     wait_s = config.kafka.start_timeout_s
-    existing = existing_topics(shards[0].kafka, wait_s)
-    lost: list[Published] = []
-    has_one = False
-    for topics in shards:
-        own = read_checkpoints(topics, wait_s).database if names.offsets in existing else None
-        published = newest_published(topics, wait_s) if names.progress in existing else None
-        if published is not None and (own is None or published.is_after(own)):
-            lost.append(published)
-        has_one |= own is not None
-    if lost:
-        return lost
-    if has_one:
+    existing = existing_topics(topics.kafka, wait_s)
+    own = read_checkpoints(topics, wait_s).database if names.offsets in existing else None
+    published = newest_published(topics, wait_s) if names.progress in existing else None
+    if published is not None and (own is None or published.is_after(own)):
+        return published
+    if own is not None:
         raise LossNotAccepted(
             f"topic {names.offsets} holds the checkpoint of database {database}: nothing is"
             " lost; start the publisher. For new snapshots of tables: tailrace snapshot"

@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING
 from tailrace.reading.event_text import time_text
 
 if TYPE_CHECKING:
-    from tailrace_publisher.daemon.offline.accept_database import Compared, ComparedShard
+    from tailrace_publisher.daemon.offline.accept_database import Compared
     from tailrace_publisher.daemon.offline.lost_history import LostEvents, LostHistory
 
 
 def comparison(database: str, compared: Compared) -> Iterator[str]:
     """Yield the lines that show what is lost."""
-    for shard in compared.shards:
-        yield from _of_shard(database, compared, shard)
-
-
-def _of_shard(database: str, compared: Compared, shard: ComparedShard) -> Iterator[str]:
-    lost = shard.lost
+    lost = compared.lost
     yield f"Database {database} was published up to {lost.through} as"
-    yield f"  {shard.known},"
+    yield f"  {compared.known},"
     yield f"and is now\n  {compared.found}."
     if lost.is_nothing:
         yield "It has every published commit."
@@ -36,7 +31,7 @@ def _of_shard(database: str, compared: Compared, shard: ComparedShard) -> Iterat
     if lost.cleaned:
         tables = ", ".join(sorted(map(str, lost.cleaned)))
         yield f"Changed in this database after {lost.kept}, or not: cleanup went past it: {tables}"
-    for table, reason in sorted(shard.refused.items(), key=str):
+    for table, reason in sorted(compared.refused.items(), key=str):
         yield f"Not repaired: {table}, because {reason}"
 
 
@@ -60,10 +55,8 @@ def _told(events: LostEvents) -> str:
 
 def outcome(compared: Compared, *, is_accepted: bool, snapshots: bool) -> Iterator[str]:
     """Yield the lines that show what was done, or what would be."""
-    tables = ", ".join(map(str, compared.again))
-    repaired = ", ".join(
-        sorted({str(table) for shard in compared.shards for table in shard.repaired})
-    )
+    tables = ", ".join(sorted(map(str, compared.again)))
+    repaired = ", ".join(sorted(map(str, compared.repaired)))
     verb = "takes" if is_accepted else "would take"
     if repaired:
         reads = "reads" if is_accepted else "would read"
@@ -81,7 +74,7 @@ def outcome(compared: Compared, *, is_accepted: bool, snapshots: bool) -> Iterat
         yield (
             f"Without snapshots, {tables} may differ from the database for good, in topics and lake"
         )
-    through = max(shard.lost.through for shard in compared.shards)
+    through = compared.lost.through
     if is_accepted:
         yield "The database is accepted."
     elif compared.newest is None or compared.newest < through:

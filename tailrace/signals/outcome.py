@@ -1,4 +1,4 @@
-"""What the shards of a publisher answer to a signal: accepted, or refused and why."""
+"""What the publisher answers to a signal: accepted, or refused and why."""
 
 from __future__ import annotations
 
@@ -11,47 +11,42 @@ from tailrace_publisher.daemon.offline.open_topics import open_topics
 
 if TYPE_CHECKING:
     from tailrace_publisher.options.publisher_config import PublisherConfig
-    from tailrace_publisher.runtime import DatabaseTopics
     from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
 
-ShardReader = Callable[[], "DatabaseCheckpoint | None"]
-"""Reads the newest checkpoint of one shard; None if it has none."""
+CheckpointReader = Callable[[], "DatabaseCheckpoint | None"]
+"""Reads the newest checkpoint of the database; None if it has none."""
 
 
 class Outcome:
-    """Looks for the outcome of one signal until all shards have answered.
+    """Looks for the outcome of one signal until the publisher has answered.
 
-    It opens registry and topics once, and reads a shard only until that has answered: a checkpoint
-    forgets refusals after a minute.
+    It opens registry and topics once.
 
     Args:
-        opened: opens the readers of all shards; tried again by the next look if it fails.
+        opened: opens the reader; tried again by the next look if it fails.
         offset: of the signal in its topic.
     """
 
     def __init__(
-        self, opened: Callable[[], AbstractContextManager[list[ShardReader]]], offset: int
+        self, opened: Callable[[], AbstractContextManager[CheckpointReader]], offset: int
     ) -> None:
         self._opened, self._offset = opened, offset
         self._open = ExitStack()
-        self._waiting: list[ShardReader] | None = None
-        self._refusals: dict[str, None] = {}
+        self._read: CheckpointReader | None = None
 
     def look(self) -> list[str] | None:
-        """Return why shards refused it; empty if all accepted it, None if one has not come to it.
+        """Return why it was refused; empty if it was accepted, None if it was not taken yet.
 
         Raises:
-            PublisherError, RegistryError: a checkpoint cannot be read; what is known stays.
+            PublisherError, RegistryError: the checkpoint cannot be read.
         """
-        if self._waiting is None:
-            self._waiting = self._open.enter_context(self._opened())
-        for shard in self._waiting.copy():
-            own = shard()
-            if own is not None and (own.signals_offset or 0) > self._offset:
-                self._waiting.remove(shard)
-                refusal = own.refused_signals.get(str(self._offset))
-                self._refusals |= {} if refusal is None else {refusal: None}
-        return None if self._waiting else list(self._refusals)
+        if self._read is None:
+            self._read = self._open.enter_context(self._opened())
+        own = self._read()
+        if own is None or (own.signals_offset or 0) <= self._offset:
+            return None
+        refusal = own.refused_signals.get(str(self._offset))
+        return [] if refusal is None else [refusal]
 
     def __enter__(self) -> Self:
         """Nothing is opened before the first look."""
@@ -66,12 +61,8 @@ def outcome_of(config: PublisherConfig, offset: int) -> Outcome:
     """The outcome of a signal to the publisher of a configuration."""
 
     @contextmanager
-    def opened() -> Iterator[list[ShardReader]]:
-        with open_topics(config) as shards:
-            yield [_reader(config, topics) for topics in shards]
+    def opened() -> Iterator[CheckpointReader]:
+        with open_topics(config) as topics:
+            yield lambda: read_checkpoints(topics, config.kafka.start_timeout_s).database
 
     return Outcome(opened, offset)
-
-
-def _reader(config: PublisherConfig, topics: DatabaseTopics) -> ShardReader:
-    return lambda: read_checkpoints(topics, config.kafka.start_timeout_s).database

@@ -163,7 +163,7 @@ def send(config: PublisherConfig, signal: bytes) -> int:
 
 
 def wait_for_outcome(config: PublisherConfig, offset: int, wait_s: float) -> list[str]:
-    """Wait until each shard has taken the signal, or it is not theirs; why it was refused.
+    """Wait until the publisher has taken the signal; return why it was refused.
 
     Raises:
         SignalNotTaken: nobody took it in time, or the checkpoint cannot be read.

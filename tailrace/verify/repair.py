@@ -85,12 +85,11 @@ class Repairs:
         patience_s = self._config.kafka.start_timeout_s
 
         def is_over() -> bool | None:
-            stored = (read_checkpoints(topics, patience_s).tables.get(table) for topics in shards)
-            has_repair = any(record is not None and record.repair is not None for record in stored)
-            return None if has_repair else True
+            record = read_checkpoints(topics, patience_s).tables.get(table)
+            return None if record is not None and record.repair is not None else True
 
         try:
-            with open_topics(self._config) as shards:
+            with open_topics(self._config) as topics:
                 return wait_for(is_over, self._wait_s, _POLL_S) is not None
         except (PublisherError, RegistryError) as error:
             raise NotRepairable(f"requested, but the checkpoint cannot be read: {error}") from error

@@ -17,7 +17,6 @@ from emulator.tests.forked import forked
 from tailrace_publisher.daemon import run
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_schemas.records.shards import Shard
 
 LIMIT_S = 120.0
 _PAUSE_S = 0.02
@@ -41,9 +40,8 @@ class Running:
         steps: names of the steps it took.
     """
 
-    def __init__(self, config: PublisherConfig, shard: Shard | None = None) -> None:
+    def __init__(self, config: PublisherConfig) -> None:
         self.config = config
-        self._shard = shard
         self.error: Exception | None = None
         self.steps: list[str] = []
         self.metrics = Metrics()
@@ -55,13 +53,7 @@ class Running:
 
     def _run(self) -> None:
         try:
-            run(
-                self.config,
-                self._stop,
-                metrics=self.metrics,
-                on_step=self._stepped,
-                shard=self._shard,
-            )
+            run(self.config, self._stop, metrics=self.metrics, on_step=self._stepped)
         except Exception as error:  # noqa: BLE001 - the test looks at it
             self.error = error
 
@@ -124,7 +116,7 @@ class Running:
         wait_until(reached_or_dead, what, limit_s)
 
 
-def _live(options: dict[str, Any], step: str, number: int, shard: Shard | None) -> None:
+def _live(options: dict[str, Any], step: str, number: int) -> None:
     """One life: dies by SIGKILL at the step with that name and 1-based number."""
     seen = 0
 
@@ -135,14 +127,12 @@ def _live(options: dict[str, Any], step: str, number: int, shard: Shard | None) 
             if seen == number:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    run(PublisherConfig.load(options), threading.Event(), on_step=on_step, shard=shard)
+    run(PublisherConfig.load(options), threading.Event(), on_step=on_step)
 
 
-def live_until_killed(
-    options: dict[str, Any], step: str, number: int = 1, shard: Shard | None = None
-) -> None:
+def live_until_killed(options: dict[str, Any], step: str, number: int = 1) -> None:
     """Run the publisher as a process until it kills itself at a step."""
-    process = forked.Process(target=_live, args=(options, step, number, shard))
+    process = forked.Process(target=_live, args=(options, step, number))
     process.start()
     process.join(LIMIT_S)
     if process.exitcode is None:

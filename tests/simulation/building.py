@@ -5,23 +5,17 @@ from __future__ import annotations
 import random
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from structlog.testing import capture_logs
-
-from tailrace_publisher.daemon.shards.agreed_map import agreed_map
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_schemas.records.shards import Shard
 from tests.simulation.actions import ACTIONS
-from tests.simulation.inline import Lane
 from tests.simulation.judge.lines import published_up_to
 from tests.simulation.judge.logs import Told
 from tests.simulation.judge.published import Published
 from tests.simulation.kafka.broker import Broker
-from tests.simulation.kafka.clients import Clients, KafkaFaults
+from tests.simulation.kafka.clients import KafkaFaults
 from tests.simulation.kafka.registry import Schemas
-from tests.simulation.ports import make_ports
 from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import Simulation
 from tests.simulation.sqlserver import log as wal
@@ -72,7 +66,7 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
         has_command_id=has_ids,
         dates_back=around.dates_back,
     )
-    config = PublisherConfig.load({**scenario.options, **_shards(around.shards)})
+    config = PublisherConfig.load(scenario.options)
     broker = Broker(now_us=lambda: world.elapsed_us)
     schemas = Schemas()
     features = Features(
@@ -106,29 +100,8 @@ def build(scenario: Scenario, *, is_verbose: bool = False) -> Simulation:
     simulation.lane_pace = rng.choice((0.1, 0.5, 1.0))
     world.on_tick = simulation.on_tick
     broker.on_commit = simulation.published.committed
-    if around.shards > 1:
-        simulation.shard = _last_shard(simulation)
-        simulation.division.maps[around.shards] = simulation.shard.map
     _create_tables(simulation, rng)
     return simulation
-
-
-def _shards(count: int) -> dict[str, Any]:
-    """The options of shards of which the last has all tables."""
-    if count == 1:
-        return {}
-    pinned = {f"dbo.{name}": count - 1 for name, _, _ in _TEMPLATES}
-    return {"shards": {"count": count, "pinned": pinned}}
-
-
-def _last_shard(simulation: Simulation) -> Shard:
-    """The last shard of the map, which the publisher of the others has written."""
-    sim = simulation
-    clients = Clients(sim.broker, sim.world, lambda: None, sim.faults)
-    world = sim.world, lambda: None, Lane()
-    with capture_logs():
-        found = agreed_map(sim.config, make_ports(sim.source, clients, sim.schemas, *world))
-    return Shard(found.shards - 1, found)
 
 
 def _create_tables(simulation: Simulation, rng: random.Random) -> None:

@@ -83,13 +83,10 @@ _TROUBLE: Final = {
     "busy_statement": 0.2,
 }
 """Actions, and the share of the seeds that have them."""
-_DIVIDED: Final = 0.08
-"""Share of the seeds in which the tables are divided among two shards."""
 _LOSSES: Final = 0.04
 """Share of the seeds in which brokers lose the end of the checkpoints."""
 _RENAMED: Final = 0.15
 """Share of the seeds in which tables are renamed, and keep their topics."""
-_DIVIDING: Final = (("divide",), ("kill", "divide"), ("kill", "divide"), ("divide", "divide"))
 _NEIGHBOURS: Final = 0.1
 """Share of the seeds in which other databases are published on the same brokers."""
 _FILLED: Final = 0.4
@@ -178,8 +175,6 @@ def draw(seed: int) -> Scenario:
     options = _options(rng, around)
     if seed % 4 == 3:
         options["source"]["read_mode"] = "function"
-    if seed % 5 == 4:
-        around = replace(around, shards=2)
     around, steps = _with_blocks(random.Random(seed ^ 0xB10C), around, steps, spread)
     around, steps = _with_trouble(random.Random(seed ^ 0x7206), around, steps, spread)
     steps = _with_neighbours(random.Random(seed ^ 0x0E16), steps, spread)
@@ -189,7 +184,7 @@ def draw(seed: int) -> Scenario:
     options["tables"] = _tables(random.Random(seed ^ 0x2074), steps)
     if random.Random(seed ^ 0xC1EA).random() < _CLEANS:
         options["cleanup"] = {"wait_for": "topics", "every_s": 1}
-    steps = _with_lake(random.Random(seed ^ 0x1A4E), around, options, steps, spread)
+    steps = _with_lake(random.Random(seed ^ 0x1A4E), options, steps, spread)
     around = replace(around, lists=random.Random(seed ^ 0x1157).random() < _LISTS)
     around, steps = _with_dates(random.Random(seed ^ 0xDA7E), around, steps, spread)
     steps = _with_losses(random.Random(seed ^ 0x105E), steps, spread)
@@ -211,8 +206,8 @@ def _with_dates(
 
 
 def _with_losses(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
-    """Brokers lose the end of the checkpoints; what a reshard says of it is tested elsewhere."""
-    if rng.random() < _LOSSES and not any(step.kind == "divide" for step in steps):
+    """Brokers lose the end of the checkpoints."""
+    if rng.random() < _LOSSES:
         return _mixed(rng, steps, spread, "lose_checkpoint_end", rng.choice((1, 2)))
     return steps
 
@@ -251,15 +246,10 @@ def _with_masks(
 
 
 def _with_lake(
-    rng: random.Random,
-    around: Surroundings,
-    options: dict[str, Any],
-    steps: tuple[Step, ...],
-    spread: int,
+    rng: random.Random, options: dict[str, Any], steps: tuple[Step, ...], spread: int
 ) -> tuple[Step, ...]:
-    """Have cleanup and rotation wait for a lake; what one shard's lake has is no other's."""
-    is_divided = around.shards > 1 or any(step.kind == "divide" for step in steps)
-    if is_divided or not options.get("cleanup") or rng.random() > _LAKES:
+    """Have cleanup and rotation wait for a lake."""
+    if not options.get("cleanup") or rng.random() > _LAKES:
         return steps
     options["cleanup"]["wait_for"] = "lake"
     options["lakes"] = [GROUP]
@@ -333,8 +323,7 @@ def _with_trouble(
     for kind, share in _TROUBLE.items():
         if rng.random() < share:
             steps = _mixed(rng, steps, spread, kind, rng.choice((1, 2, 5)))
-    if rng.random() < _DIVIDED and around.shards == 1:
-        steps = _dividing(rng, steps, spread)
+    rng.random()  # chose what is not modelled any more; what follows stays what it was
     if rng.random() < _RENAMED:
         steps = _mixed(rng, steps, spread, "rename_table", rng.choice((2, 5)))
     if rng.random() < _SLOW:
@@ -347,18 +336,6 @@ def _with_neighbours(rng: random.Random, steps: tuple[Step, ...], spread: int) -
     if rng.random() < _NEIGHBOURS:
         return _mixed(rng, steps, spread, "neighbour", rng.choice((1, 3, 6)))
     return steps
-
-
-def _dividing(rng: random.Random, steps: tuple[Step, ...], spread: int) -> tuple[Step, ...]:
-    """Tables are divided among shards: that waits for their snapshots, so it comes late."""
-    calm = tuple(Step("capture", 30, rng.randrange(_SEED_MAX)) for _ in range(8))
-    mixed = list(steps)
-    place = rng.randrange(len(mixed) // 2 + 1)
-    for kind in rng.choice(_DIVIDING):
-        mixed.insert(place, Step(kind, rng.randrange(40), rng.randrange(_SEED_MAX)))
-        place += 1
-    later = _mixed(rng, tuple(mixed[place:]), spread, "next_shard", rng.choice((0, 3, 10)))
-    return (*calm, *mixed[:place], *later)
 
 
 def _mixed(

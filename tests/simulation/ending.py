@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from tailrace_schemas.records.shards import Shard
 from tailrace_schemas.records.signals import PauseSignal, TableOrder, TableSignal
 from tests.simulation.sqlserver.database import TIME_MARK
 from tests.simulation.world import Finding
@@ -49,7 +48,7 @@ class Ending:
     _target: bytes = b""
     _askings: int = 0
     _still_stopped: set[str] = field(default_factory=set)
-    _started: set[int] = field(default_factory=set)
+    _has_started: bool = False
 
     @property
     def has_begun(self) -> bool:
@@ -77,8 +76,6 @@ class Ending:
                 sim.end()
                 return
             raise Finding(f"it does not catch up: {self._what_is_missing()}")
-        elif self._is_next_shards_turn():
-            sim.kill_in = 0
 
     def _mark_ticks(self) -> int:
         """Calls between two time marks.
@@ -88,7 +85,7 @@ class Ending:
         """
         sim = self.sim
         newest = sim.group.database.mapping[-1:]
-        is_passed = not newest or sim.published.of(sim.shard.number).closed >= newest[0].start_lsn
+        is_passed = not newest or sim.published.closed >= newest[0].start_lsn
         return 40 if is_passed and not sim.scenario.around.call_s else 400
 
     def _pass_on(self, stopped: set[str]) -> None:
@@ -98,7 +95,7 @@ class Ending:
             self._begin(Phase.RESTARTED)
             sim.kill_in = 0
             sim.told.starts.clear()
-            self._started.clear()
+            self._has_started = False
             self._still_stopped = stopped & self._gaps()
         elif not self._still_stopped <= stopped:
             raise Finding(f"a start read again: {sorted(self._still_stopped - stopped)}")
@@ -142,56 +139,41 @@ class Ending:
         sim.signals.send(TableSignal(TableOrder.RESUME_SNAPSHOT))
         sim.faults.__init__()  # type: ignore[misc]
         sim.world.advance(sim.told.next_look_in_s)  # more polls than a run may have
-        sim.division.finish()
 
     # -- has it caught up? -------------------------------------------------------------------------
 
     def _has_caught_up(self) -> bool:
         sim = self.sim
         if sim.told.starts and sim.told.starts[-1] >= sim.life_began:
-            self._started.add(sim.shard.number)
+            self._has_started = True
         if not {t for t in self._gaps() if self._is_captured(t)} <= sim.published.named:
             return False  # what this life has stopped is named by its next record
         if sim.told.restarted or not self._has_looked():
             return False  # what was noticed is told by the next record
-        return all(self._has_shard_caught_up(number) for number in sim.division.numbers)
+        published = sim.published
+        if published.newest is None or published.closed < self._target:
+            return False
+        if published.signals < sim.signals.count or self._patches():
+            return False
+        if self.phase >= Phase.RESTARTED and not self._has_started:
+            return False
+        return all(self._is_excused(topic) for topic in published.named)
 
     def _has_looked(self) -> bool:
         """Whether this life has had the calls in which it notices switches."""
         sim = self.sim
         return not sim.switches or sim.world.ticks - sim.life_began >= _LOOK_TICKS
 
-    def _is_next_shards_turn(self) -> bool:
-        """Whether this shard's publisher has nothing left to do while others have."""
-        sim = self.sim
-        is_through = sim.division.now is not None and self._has_shard_caught_up(sim.shard.number)
-        return is_through and self._has_looked()
-
     def _gaps(self) -> set[str]:
         """Topics of tables that this life has stopped for a gap; a start tells of them again."""
         told = self.sim.told
         return {t for t in told.gaps if told.stopped[t] >= self.sim.life_began}
 
-    def _has_shard_caught_up(self, number: int) -> bool:
-        sim = self.sim
-        if sim.published.newest is None:
-            return False
-        published = sim.published.of(number)
-        if published.closed < self._target or published.signals < sim.signals.count:
-            return False
-        if self.phase >= Phase.RESTARTED and number not in self._started:
-            return False
-        if self._patches(number):
-            return False
-        return all(self._is_excused(topic) for topic in published.named)
-
-    def _patches(self, number: int) -> list[str]:
-        """Names of a shard's tables of which rows are still to be read again."""
-        sim, published = self.sim, self.sim.published.of(number)
-        now = sim.division.now
-        shard = Shard(number, sim.shard.map if now is None else now.map)
-        topics = {f"sim.shop.dbo.{name}" for name in published.patches} - set(published.named)
-        return sorted(t for t in topics if shard.has(t) and self._is_captured(t))
+    def _patches(self) -> list[str]:
+        """Topics of tables of which rows are still to be read again."""
+        published = self.sim.published
+        topics = {f"sim.shop.dbo.{name}" for name in published.patches} - published.named
+        return sorted(topic for topic in topics if self._is_captured(topic))
 
     def _is_excused(self, topic: str) -> bool:
         """Whether a table may be stopped, and was told to be; by the last start, too.
@@ -222,5 +204,5 @@ class Ending:
         return (
             f"phase {self.phase.name}, closed {published.closed.hex()} of {self._target.hex()},"
             f" not in the cut {sorted(published.named)}, to be patched"
-            f" {[self._patches(number) for number in self.sim.division.numbers]}"
+            f" {self._patches()}"
         )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace_publisher.errors import (
     CheckpointLost,
     DatabaseReplaced,
-    DeliveryRejected,
     ForeignRecords,
     LsnWentBackwards,
     PermissionMissing,
@@ -19,12 +18,10 @@ from tailrace_publisher.errors import (
     PublisherReplaced,
     ReplicaBehind,
     RowsSwitched,
-    ShardsDiffer,
     TableFailed,
     ValuesHidden,
 )
 from tailrace_publisher.options.source import ApplicationIntent
-from tailrace_schemas.records.shards import Shard
 from tests.simulation.judge.lines import captured, holds
 from tests.simulation.sqlserver.rows import Instance
 
@@ -102,8 +99,7 @@ class Excuses:
 
     def _is_behind(self) -> bool:
         """Whether less is captured than what was published."""
-        furthest = max((s.position for s in self.sim.published.shards.values()), default=b"")
-        return self.sim.group.captured() < furthest
+        return self.sim.group.captured() < self.sim.published.position
 
     @property
     def tables(self) -> set[str]:
@@ -133,8 +129,7 @@ class Excuses:
         """
         group = self.sim.group
         entries = {entry.start_lsn for entry in group.database.mapping}
-        positions = {shard.position for shard in self.sim.published.shards.values()}
-        return group.fork_point in positions - entries
+        return group.fork_point in {self.sim.published.position} - entries
 
     def looks_behind(self) -> bool:
         """Whether a lost primary had what was published, and the new one is not there yet.
@@ -151,31 +146,27 @@ class Excuses:
         group = self.sim.group
         if not group.lines:
             return False
-        return not holds(captured(group.log.records), self.sim.published.positions)
+        return not holds(captured(group.log.records), self.sim.published.place)
 
-    def _has_checkpoint(self, shard: Shard) -> bool:
-        partition = self.sim.broker.topics["sim.offsets"].partitions[shard.number]
+    def _has_checkpoint(self) -> bool:
+        (partition,) = self.sim.broker.topics["sim.offsets"].partitions
         return any(entry.offset not in partition.compacted for entry in partition.committed())
 
-    def is_due(self, error: PublisherError, shard: Shard) -> bool:
+    def is_due(self, error: PublisherError) -> bool:
         """Whether an operator must see to an error, so that it may end a publisher."""
         sim = self.sim
         if isinstance(error, PublisherReplaced):
             return sim.others.intrusions > 1 or sim.others.takeovers > 0
-        if isinstance(error, ShardsDiffer | DeliveryRejected) and (
-            sim.division.is_outdated or sim.division.is_half_done
-        ):
-            return True
         if isinstance(error, ReplicaBehind):
             return bool(sim.not_redoing or sim.not_hardening)
-        if self.has_lost_end and error.may_heal and not self._has_checkpoint(shard):
+        if self.has_lost_end and error.may_heal and not self._has_checkpoint():
             return True  # it looks like a first start, at which the source's errors are final
         tables = sim.group.database.tables.values()
-        names = {t.name for t in tables if not t.is_dropped and shard.has(f"sim.shop.dbo.{t.name}")}
+        names = {table.name for table in tables if not table.is_dropped}
         cause = error.cause if isinstance(error, TableFailed) else error
         if not isinstance(cause, _OF_TABLES):
             return False
-        if self.tables >= names:  # no table of the shard can go on
+        if self.tables >= names:  # no table can go on
             return True
         is_first = sim.published.records == 0
         return is_first and bool(self.reasons)

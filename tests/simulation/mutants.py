@@ -21,7 +21,6 @@ from tailrace_publisher.daemon.session import (
     stream,
     wiring,
 )
-from tailrace_publisher.daemon.shards import other_shards
 from tailrace_publisher.daemon.start import opened
 from tailrace_publisher.daemon.tables import (
     coverage,
@@ -48,7 +47,6 @@ from tailrace_publisher.source.log.identity import visible_identity
 from tailrace_publisher.source.log.proven_source import PublishedHistory
 from tailrace_publisher.source.pages import page_readers, pages, proven_rows
 from tailrace_schemas.position.lsn import Lsn
-from tailrace_schemas.records import shards
 from tests.simulation.ports import replaced
 
 _MAXTRANS_DEFAULT: Final = 500
@@ -263,21 +261,6 @@ def _sent_once() -> AbstractContextManager[None]:
     stack.enter_context(replaced(tries, "TRIES", 1))
     stack.enter_context(replaced(session.Session, "_try_again", ended))
     return _closing(stack)
-
-
-def _divided_unseen() -> AbstractContextManager[None]:
-    """Of shards: no start looks at the map once it has its transactional id."""
-    return replaced(opened, "check_map", lambda *_: None)
-
-
-def _own_names_alone() -> AbstractContextManager[None]:
-    """Of shards: a shard knows only the names under which it publishes tables itself."""
-    return replaced(other_shards.OtherShards, "look", lambda _: None)
-
-
-def _joined_by_hyphen() -> AbstractContextManager[None]:
-    """N7: prefix and database are joined as they are, though both may have hyphens."""
-    return replaced(shards, "_joined", lambda *parts: "-".join(("tailrace", *parts)))
 
 
 def _prefix_for_all() -> AbstractContextManager[None]:
@@ -496,10 +479,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "never-too-old": _old_transactions_wait,
     "one-stray-counts": _one_stray_counts,
     "sent-once": _sent_once,
-    "divided-unseen": _divided_unseen,
     "declined-passed-over": _declined_pages_are_passed_over,
-    "own-names-alone": _own_names_alone,
-    "joined-by-hyphen": _joined_by_hyphen,
     "prefix-for-all": _prefix_for_all,
     "no-patch": _no_patch,
     "patch-over-newer": _patch_over_newer,
@@ -543,9 +523,7 @@ SIGNS: Final = {
     "never-too-old": ("does not catch up",),
     "one-stray-counts": ("does not catch up",),
     "sent-once": ("began again for one statement",),
-    "divided-unseen": ("published twice", "after the tables were divided"),
     "declined-passed-over": ("missing [", ": at "),
-    "joined-by-hyphen": ("took an id of database",),
     "prefix-for-all": ("was published under prefix",),
     "no-patch": (" lacks ",),
     "patch-over-newer": (": at ",),

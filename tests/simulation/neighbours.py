@@ -1,7 +1,7 @@
 """Publishers of other databases, whose names come near those of the one that is judged.
 
-One has the prefix of ours: it must be refused. One has a prefix and a database that, joined by a
-hyphen, are the name of our second shard: it must take no id of ours (ADR 0054).
+One has the prefix of ours: it must be refused. One has a prefix that begins with ours: it must take
+no id of ours (ADR 0054).
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from uuid import UUID
 from tailrace_publisher.daemon.process.loop import run as run_publisher
 from tailrace_publisher.errors import (
     ConfigError,
-    DeliveryRejected,
     ForeignRecords,
     PublisherError,
     TableFailed,
 )
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_schemas.records.shards import map_transactional_id, transactional_id
 from tests.simulation.judge.published import PREFIX
 from tests.simulation.ports import new_stop
 from tests.simulation.sqlserver import log as wal
@@ -37,9 +35,8 @@ from tests.simulation.writes import Writer
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
 
-NAMES: Final = ((PREFIX, "other"), (f"{PREFIX}-shop", "shard-1"))
+NAMES: Final = ((PREFIX, "other"), (f"{PREFIX}-shop", "eu"))
 """Prefix and database."""
-_REFUSED: Final = (ConfigError, DeliveryRejected)  # the latter where ours has several shards
 _TABLE: Final = 10
 _COLUMNS: Final = (Column(1, "id", "int", nullable=False), Column(2, "v", "int"))
 
@@ -82,33 +79,26 @@ class Neighbours:
             return  # whoever is first has the prefix
         neighbour = self.made.get(names) or self._make(names)
         neighbour.change()
-        records, ids = self.sim.published.records, self._ids_taken()
+        records, taken = self.sim.published.records, self._times_taken()
         try:
             with self.sim.others.beside(calls, neighbour.source) as ports:
                 run_publisher(neighbour.config, new_stop(), metrics=Metrics(), ports=ports)
         except PublisherError as error:
             cause = error.cause if isinstance(error, TableFailed) else error
-            if not isinstance(cause, _REFUSED if is_ours else ForeignRecords):
+            if not isinstance(cause, ConfigError if is_ours else ForeignRecords):
                 raise Finding(
                     f"the publisher of {names[1]} ended by itself: {type(error).__name__}: {error}"
                 ) from error
         if self.sim.published.records != records:
             raise Finding(f"database {names[1]} was published under prefix {PREFIX}")
 
-        if self._ids_taken() != ids:
-            raise Finding(f"the publisher of {names[1]} took an id of database shop")
+        if self._times_taken() != taken:
+            raise Finding(f"the publisher of {names[1]} took the id of database shop")
 
-    def _ids_taken(self) -> list[int]:
-        """How often each transactional id of ours was taken."""
-        names = PREFIX, self.sim.config.source.database
-        ours = [
-            transactional_id(*names, shards, number)
-            for shards in self.sim.division.maps
-            for number in range(shards)
-        ]
-        known = self.sim.broker.producers
-        found = (known.get(name) for name in (*ours, map_transactional_id(*names)))
-        return [0 if one is None else one.taken for one in found]
+    def _times_taken(self) -> int:
+        """How often our transactional id was taken."""
+        known = self.sim.broker.producers.get(self.sim.transactional_id)
+        return 0 if known is None else known.taken
 
     def _make(self, names: tuple[str, str]) -> Neighbour:
         prefix, database = names

@@ -11,7 +11,6 @@ from tailrace_publisher.daemon.process.loop import run as run_publisher
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.ports import Ports
-from tailrace_schemas.records.shards import Shard
 from tests.simulation.inline import Lane
 from tests.simulation.kafka.clients import Clients
 from tests.simulation.ports import make_ports, new_stop
@@ -47,37 +46,23 @@ class Others:
         Raises:
             Finding: it ended by itself.
         """
-        before = self.sim.published.records
-        self._run(calls, self.sim.shard)
-        self.intrusions += 1
-        self.takeovers += self.sim.published.records > before
-
-    def run_next_shard(self, calls: int) -> None:
-        """The publisher of the next shard runs for so many calls, and dies.
-
-        Raises:
-            Finding: it ended by itself.
-        """
-        next_shard = self.sim.division.next_shard
-        if next_shard is not None:
-            self._run(calls, next_shard)
-
-    def _run(self, calls: int, shard: Shard) -> None:
-        sim = self.sim
+        sim, before = self.sim, self.sim.published.records
         try:
             with self.beside(calls) as ports:
-                run_publisher(sim.config, new_stop(), metrics=Metrics(), ports=ports, shard=shard)
+                run_publisher(sim.config, new_stop(), metrics=Metrics(), ports=ports)
         except PublisherError as error:
             if sim.excuses.is_of_another_line(error):
                 sim.is_over = True  # an operator must see to it, as where the first ends with it
                 sim.ends.append(error)
                 sim.die()
-            if not sim.excuses.is_due(error, shard):
+            if not sim.excuses.is_due(error):
                 raise Finding(
                     f"a second publisher ended by itself: {type(error).__name__}: {error}"
                 ) from error
         finally:
             sim.told.sessions += 1  # the first one knows nothing of what the other has tried
+        self.intrusions += 1
+        self.takeovers += sim.published.records > before
 
     @contextmanager
     def beside(self, calls: int, source: Source | None = None) -> Iterator[Ports]:

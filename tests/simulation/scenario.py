@@ -42,8 +42,6 @@ class Surroundings:
         zone_back: whether the clocks are put back then.
         tables: how many of the templates there are.
         allows_snapshot: see ``view.Features``.
-        shards: of how many the publisher has the last, and with it all tables; publishers hand it
-            over to each other by the transactional id of the shard.
         blocks: whether rows may be read in blocks, as they are by default.
         call_s: seconds that each call of any server takes.
         has_masks: see ``view.Features``.
@@ -68,7 +66,6 @@ class Surroundings:
     zone_back: bool
     tables: int
     allows_snapshot: bool = False
-    shards: int = 1
     blocks: bool = False
     few_rows: int = 256
     call_s: float = 0.0

@@ -23,9 +23,8 @@ from typing import Any, Final, NoReturn
 from tailrace_publisher.daemon.process.loop import run as run_publisher
 from tailrace_publisher.errors import PublisherError
 from tailrace_publisher.options.publisher_config import PublisherConfig
-from tailrace_schemas.records.shards import Shard, transactional_id
+from tailrace_schemas.records.transactional_ids import transactional_id
 from tests.simulation.actions import ACTIONS
-from tests.simulation.division import Division
 from tests.simulation.ending import Ending
 from tests.simulation.excuses import Excuses
 from tests.simulation.inline import Lane
@@ -57,7 +56,6 @@ class Simulation:
 
     Attributes:
         scenario: what happens.
-        shard: which of the database's the publisher has.
         reserved: LSNs of changes of a transaction that is not committed yet.
         ends: errors with which the publisher ended, each of which was due.
         slow_calls: how many of the next calls take long.
@@ -76,11 +74,9 @@ class Simulation:
     config: PublisherConfig
     published: Published
     told: Told
-    shard: Shard = field(default_factory=Shard)
     excuses: Excuses = field(init=False)
     others: Others = field(init=False)
     neighbours: Neighbours = field(init=False)
-    division: Division = field(init=False)
     signals: Signals = field(init=False)
     lake: Lake = field(init=False)
     ending: Ending = field(init=False)
@@ -112,7 +108,6 @@ class Simulation:
         self.excuses = Excuses(self)
         self.others = Others(self)
         self.neighbours = Neighbours(self)
-        self.division = Division(self)
         self.signals = Signals(self)
         self.lake = Lake(self)
         self.ending = Ending(self)
@@ -145,17 +140,14 @@ class Simulation:
                         )
 
     def _live(self) -> None:
-        """A life of the publisher whose turn it is."""
+        """A life of the publisher."""
         self._dead = False
-        self.division.take_turn()
         self.life_began = self.world.ticks
         self._stop = new_stop()
         clients = Clients(self.broker, self.world, self.tick, self.faults)
         self.lane = Lane()
         ports = make_ports(self.source, clients, self.schemas, self.world, self.tick, self.lane)
-        run_publisher(
-            self.config, self._stop, metrics=self.told.metrics, ports=ports, shard=self.shard
-        )
+        run_publisher(self.config, self._stop, metrics=self.told.metrics, ports=ports)
 
     def _ended(self, error: PublisherError) -> None:
         """The publisher ended with an error: is it one that an operator must see?"""
@@ -163,7 +155,7 @@ class Simulation:
         if self.excuses.is_of_another_line(error):
             self.is_over = True
             return
-        if self.excuses.is_due(error, self.shard) and len(self.ends) < _ENDS_MAX:
+        if self.excuses.is_due(error) and len(self.ends) < _ENDS_MAX:
             self._mend_for_restart()
             return
         raise Finding(
@@ -175,7 +167,6 @@ class Simulation:
         """What an operator does: rights are given, tables captured, and the publisher started."""
         self.source.features.filtered.clear()
         self.source.features.has_unmask = True
-        self.division.finish()
         self.source.features.refused.clear()
         if len(self.ends) > _ENDS_BEFORE_REPLICAS:  # until the replica has what was mended
             self.not_hardening.clear()
@@ -206,8 +197,6 @@ class Simulation:
         if self._dead:
             raise Killed
         self._take_time()
-        if self.division.is_turn_over:
-            self.die()
         if self.lanes.random() < self.lane_pace and self.lane.free_at <= self.world.monotonic():
             self.lane.run_next()
         if self.kill_in is not None:
@@ -261,8 +250,7 @@ class Simulation:
     @property
     def transactional_id(self) -> str:
         """Of the publisher."""
-        config, shards = self.config, self.shard.map.shards
-        return transactional_id(config.prefix, config.source.database, shards, self.shard.number)
+        return transactional_id(self.config.prefix, self.config.source.database)
 
     def write(self, record: wal.Commit) -> None:
         """Users commit."""

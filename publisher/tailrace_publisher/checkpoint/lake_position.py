@@ -2,7 +2,7 @@
 
 The sink commits them for the progress topic, after the commits of its log (sink option
 ``kafka.consumer_group``; ADR 0087). The newest progress record before such an offset names the
-closed LSN up to which the lake has everything of this shard.
+closed LSN up to which the lake has everything.
 
 https://kafka.apache.org/documentation/#design_consumerposition
 """
@@ -27,7 +27,7 @@ _REFUSED: Final = frozenset(
 
 
 def lake_position(topics: DatabaseTopics, group: str, patience_s: float) -> Published:
-    """Return the newest progress record of the shard that a lake has.
+    """Return the newest progress record that a lake has.
 
     Args:
         group: under which the lake's sink commits.
@@ -43,7 +43,7 @@ def lake_position(topics: DatabaseTopics, group: str, patience_s: float) -> Publ
     offset = _committed(topics, group, patience_s)
     if offset is None:
         raise LakeUnknown(group, f"it has no committed offset of topic {progress}")
-    end = end_of(topics.kafka, progress, patience_s, topics.partition)
+    end = end_of(topics.kafka, progress, patience_s)
     if offset > end:
         raise LakeUnknown(group, f"its offset {offset} is after the end of {progress} ({end})")
     published = newest_published(topics, patience_s, before=offset, block=_FEW)
@@ -53,8 +53,8 @@ def lake_position(topics: DatabaseTopics, group: str, patience_s: float) -> Publ
 
 
 def _committed(topics: DatabaseTopics, group: str, patience_s: float) -> int | None:
-    """Return the offset that a group has committed for the shard; None if it has none."""
-    where = TopicPartition(topics.names.progress, topics.partition)
+    """Return the offset that a group has committed in the progress topic; None if it has none."""
+    where = TopicPartition(topics.names.progress, 0)
     # Bound to a name, because its futures never end once it is garbage collected.
     admin = topics.kafka.admin()
     try:

@@ -154,8 +154,8 @@ def _backwards(
     """Yield the progress records of all databases, as :func:`progress_backwards` does."""
     kafka, topic = topics.kafka, topics.names.progress
     decoder = RecordDecoder(PROGRESS_SCHEMA, topics.registry)
-    end = end_of(kafka, topic, patience_s, topics.partition) if before is None else before
-    with partition_reader(kafka, topic, partition=topics.partition) as reader:
+    end = end_of(kafka, topic, patience_s) if before is None else before
+    with partition_reader(kafka, topic) as reader:
         begin = reader.begin(patience_s)
         while end > begin:
             start = max(begin, end - block)

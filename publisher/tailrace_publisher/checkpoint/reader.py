@@ -78,8 +78,8 @@ def read_checkpoints(
         CheckpointError: a record is not one of ours.
         RegistryError: a record's schema is not available.
     """
-    offsets, partition = topics.names.offsets, topics.partition
-    return _decode(newest_by_key(topics.kafka, offsets, patience_s, partition, isolation), topics)
+    offsets = topics.names.offsets
+    return _decode(newest_by_key(topics.kafka, offsets, patience_s, isolation=isolation), topics)
 
 
 def has_checkpoint_topic(topics: DatabaseTopics, timeout_s: float = PATIENCE_S) -> bool:

@@ -224,7 +224,7 @@ class KafkaDelivery:
             self.close()
             raise
         progress = Progress(
-            shard=self._target.shard.number,
+            shard=0,
             server=self._target.server,
             database=self._target.database,
             after_lsn=str(after_lsn),
@@ -234,7 +234,6 @@ class KafkaDelivery:
             published_ms=self._target.kafka.clock.now_ms(),
             partitions=partitions,
             snapshotting=list(dict.fromkeys(self._topics_of(snapshotting))),
-            shards=self._target.shard.map.shards,
             patched=[
                 PatchedColumns(topic, list(columns))
                 for table, columns in patched.items()
@@ -303,7 +302,7 @@ class KafkaDelivery:
             DeliveryRejected: the records cannot be small enough.
             DeliveryError, PublisherReplaced: see :meth:`commit`.
         """
-        topic, partition = self._names.progress, self._target.partition
+        topic = self._names.progress
         encode, bytes_max = self._encoders().progress, self._topics.progress_bytes_max
         try:
             records = progress_records(progress, encode, bytes_max, again)
@@ -312,12 +311,12 @@ class KafkaDelivery:
             raise
         for record in records:
             if len(records) == 1 and len(record) <= LARGE_BYTES:
-                producer.produce(topic, [(None, record, partition)], {}, self._signed)
+                producer.produce(topic, [(None, record, 0)], {}, self._signed)
                 continue
             # One by one, because the brokers limit the size of a batch. Without a flush here only
             # the commit would fail, without the reason, and be retried for ever.
-            sent = PartitionLedger(topic, partition)
-            messages = [(None, record, partition)]
+            sent = PartitionLedger(topic, 0)
+            messages = [(None, record, 0)]
             producer.produce(topic, messages, {0: sent.on_delivery}, self._signed)
             producer.flush(
                 lambda sent=sent: (  # type: ignore[misc]

@@ -9,7 +9,7 @@ import structlog
 
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.progress_records import largest_record
-from tailrace_publisher.deliver.segments import COMPACTED, warn_of_large_segments
+from tailrace_publisher.deliver.segments import warn_of_large_segments
 from tailrace_publisher.deliver.topic_settings import (
     check_not_compacted,
     check_retains_newest,
@@ -17,7 +17,7 @@ from tailrace_publisher.deliver.topic_settings import (
     warn_of_durability,
     warn_of_retention,
 )
-from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, require_partitions
+from tailrace_publisher.deliver.topics import TopicAdmin, TopicSpec, check_undivided, offsets_spec
 from tailrace_publisher.errors import DeliveryError, DeliveryRejected, DeliveryTimeout, TopicRefused
 from tailrace_publisher.runtime import DatabaseTopics
 
@@ -33,7 +33,6 @@ class DeliveryTopics:
         self._target = topics
         self._names = topics.names
         self._options = options
-        self._shards = topics.shard.map.shards
         self._partitions: dict[str, int] = {}
         self._largest: dict[str, int] = {}
         self._progress_bytes_max = largest_record(topics.kafka.options, {})
@@ -48,18 +47,19 @@ class DeliveryTopics:
 
         Raises:
             KafkaUnavailable: no broker answered in time.
-            DeliveryRejected: the brokers refused one, or it has another number of partitions.
+            DeliveryRejected: the brokers refused one.
+            DividedIntoShards: one has several partitions.
             CheckpointRetentionTooShort: the checkpoint topic does not retain its records.
         """
         own = [self._names.offsets, self._names.progress]
         self.ensure(
             [
-                TopicSpec(self._names.offsets, self._shards, COMPACTED),
-                TopicSpec(self._names.progress, self._shards, self._options.progress_settings),
+                offsets_spec(self._names.offsets),
+                TopicSpec(self._names.progress, 1, self._options.progress_settings),
                 *self._optional_topics(),
             ]
         )
-        require_partitions(self._partitions, own, self._shards)
+        check_undivided(self._names, self._partitions)
         self._check_settings(own)
 
     def ensure(self, specs: Sequence[TopicSpec]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.encode.records import CheckpointEncoder, registered
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint, TableCheckpoint
-from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, SHARDS_SCHEMA
+from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA
 from tailrace_schemas.records.schema_changes import (
     SCHEMA_CHANGE_KEY_SCHEMA,
     SCHEMA_CHANGE_SCHEMA,
@@ -36,10 +36,8 @@ class FixedRecords:
 
     def __init__(self, topics: DatabaseTopics, options: DeliveryOptions | None = None) -> None:
         registry = topics.registry
-        self._partition = topics.partition
         subject = value_subject(topics.names.progress)
-        plain = ONE_SHARD_SCHEMA if topics.shard.map.shards == 1 else SHARDS_SCHEMA
-        self._progress = registered(registry, subject, plain)
+        self._progress = registered(registry, subject, ONE_SHARD_SCHEMA)
         self._patched = registered(registry, subject, PROGRESS_SCHEMA)
         self._checkpoints = CheckpointEncoder(registry, topics.names.offsets)
         self._encoders = {
@@ -53,14 +51,10 @@ class FixedRecords:
         return encoder.encode(fields)
 
     def checkpoints(self, changed: Checkpoints) -> list[Message]:
-        """Return checkpoint messages, in the shard's partition."""
+        """Return checkpoint messages."""
         encoder = self._checkpoints
         return [
-            (
-                key if isinstance(key, bytes) else encoder.key(key),
-                encoder.value(record),
-                self._partition,
-            )
+            (key if isinstance(key, bytes) else encoder.key(key), encoder.value(record), 0)
             for key, record in changed.items()
         ]
 

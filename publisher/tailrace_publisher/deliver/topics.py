@@ -17,11 +17,11 @@ from tailrace_publisher.deliver.topic_settings import (
     describe_topics,
     new_topic_durability,
 )
-from tailrace_publisher.errors import DeliveryRejected, KafkaUnavailable
+from tailrace_publisher.errors import DividedIntoShards, KafkaUnavailable
 from tailrace_publisher.options.broker_waits import MARGIN_S, POLL_S, UNKNOWN_TOPIC_S
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.ports import KafkaAccess
-from tailrace_schemas.topics.topic_names import TableName
+from tailrace_schemas.topics.topic_names import TableName, TopicNames
 
 _POLL_MAX_S: Final = 0.5  # each query lists all topics of the cluster
 _SIGNALS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
@@ -64,9 +64,9 @@ def signals_spec(topic: str) -> TopicSpec:
     return TopicSpec(topic, 1, {"retention.ms": str(_SIGNALS_KEPT_MS)})
 
 
-def control_spec(topic: str, shards: int) -> TopicSpec:
-    """Return the spec of the control topic, which retains the map; one partition a shard."""
-    return TopicSpec(topic, shards, COMPACTED)
+def offsets_spec(topic: str) -> TopicSpec:
+    """Return the spec of the checkpoint topic: one partition, which keeps the order of records."""
+    return TopicSpec(topic, 1, COMPACTED)
 
 
 class TopicAdmin:
@@ -227,21 +227,18 @@ class TopicAdmin:
             raise translate("listing topics", error) from error
 
 
-def require_partitions(partitions: Mapping[str, int], topics: Sequence[str], shards: int) -> None:
-    """Check that topics have one partition per shard, because records rely on a partition's order.
+def check_undivided(names: TopicNames, partitions: Mapping[str, int]) -> None:
+    """Check that checkpoint and progress have one partition, as releases with shards gave several.
+
+    Their records rely on the order of a partition.
 
     Args:
-        partitions: the number of each topic.
-        topics: those to check, of checkpoint and progress records.
+        partitions: the number of each topic; a topic that does not exist is missing.
 
     Raises:
-        DeliveryRejected: a topic has more partitions, or fewer.
+        DividedIntoShards: a topic has several partitions.
     """
-    for topic in topics:
-        if partitions[topic] != shards:
-            wanted = "one" if shards == 1 else f"{shards}, one for each shard"
-            raise DeliveryRejected(
-                f"topic {topic} has {partitions[topic]} partitions, it must have {wanted}. Fix: if"
-                f" it is in use, set publisher.shards.count to {partitions[topic]} or run tailrace"
-                " reshard; if not, delete it or choose another prefix"
-            )
+    own = {name: partitions.get(name, 1) for name in (names.offsets, names.progress)}
+    several = {name: count for name, count in own.items() if count != 1}
+    if several:
+        raise DividedIntoShards(names.prefix, several)

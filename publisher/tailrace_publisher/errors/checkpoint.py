@@ -97,12 +97,22 @@ class LakeUnknown(CheckpointError):
         )
 
 
-class ShardsDiffer(CheckpointError):
-    """The topics have another number of shards than the configuration."""
+class DividedIntoShards(CheckpointError):
+    """An earlier release divided the database among shards, which this release does not publish.
 
+    Attributes:
+        partitions: number of partitions of each topic that has not exactly one.
+    """
 
-class ReshardRefused(CheckpointError):
-    """The tables cannot be divided into shards again, or not now; the text gives the next step."""
+    def __init__(self, prefix: str, partitions: Mapping[str, int]) -> None:
+        self.partitions = dict(partitions)
+        found = ", ".join(f"{topic} has {count}" for topic, count in sorted(partitions.items()))
+        super().__init__(
+            f"prefix {prefix} is divided into shards: {found} partitions, and this release reads"
+            " and writes one. Kafka cannot remove partitions, so the shards cannot become one."
+            " Fix: stop its publishers, and publish the database under another publisher.prefix,"
+            " with new snapshots and a new lake; or continue with release 0.2"
+        )
 
 
 class PublisherReplaced(CheckpointError):

@@ -141,8 +141,7 @@ class EventOptions(Section):
         " to <prefix>.transaction (one partition), and give each event its transaction's id (the"
         " commit LSN), its number in it, and its number in it among those of its table. Both are in"
         " the Kafka transaction of the events. Rows of snapshots are in none. It costs time per"
-        " event; switched on inside a large transaction, its rest is counted alone. Not with"
-        " shards: each would count its own tables only.",
+        " event; switched on inside a large transaction, its rest is counted alone.",
     )
     schema_changes: bool = Field(
         default=False,

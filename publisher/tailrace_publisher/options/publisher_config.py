@@ -7,7 +7,7 @@ environment and flags. So every wrong option is reported together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -15,16 +15,15 @@ from tailrace_publisher.errors import ConfigError
 from tailrace_publisher.options.cleanup import CleanupConfig, CleanupWait
 from tailrace_publisher.options.columns import ColumnsConfig
 from tailrace_publisher.options.events import EventOptions
+from tailrace_publisher.options.fleet import FleetConfig, default_group
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.outbox import OutboxConfig
 from tailrace_publisher.options.pace import PaceOptions
-from tailrace_publisher.options.shards import ShardsConfig
 from tailrace_publisher.options.skipped_changes import SkipConfig
 from tailrace_publisher.options.snapshots import SnapshotConfig, SnapshotMode
 from tailrace_publisher.options.source import SourceConfig
 from tailrace_publisher.options.start import StartConfig
 from tailrace_publisher.options.tables import CapturedTables, DropAfter, templates_of
-from tailrace_schemas.records.shards import ShardMap
 from tailrace_schemas.topics.name_patterns import spelled_as
 from tailrace_schemas.topics.topic_names import TableName, TopicNames
 from tailrace_service.options.endpoint import EndpointOptions
@@ -91,8 +90,13 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         " rows of snapshots send none (docs/outbox.md). The table itself is published as any other;"
         " to leave it out of the lake, use sink.tables.exclude.",
     )
-    shards: ShardsConfig = Field(default_factory=ShardsConfig)
+    fleet: FleetConfig = Field(default_factory=FleetConfig)
     tracing: TracingConfig = Field(default_factory=TracingConfig)
+
+    removed: ClassVar[Mapping[str, str]] = {
+        "shards": "one publisher has all tables of a database. Fix: remove it; fleet.join shares"
+        " databases among publishers (docs/scaling.md)"
+    }
 
     @field_validator("prefix")
     @classmethod
@@ -124,16 +128,6 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
             raise ValueError(
                 f"start.{self.start.given[0]} starts without a snapshot, snapshot.mode:"
                 f" {mode.value} with one. Fix: remove one of the two"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _one_counts_a_transaction(self) -> Self:
-        if self.transaction_metadata and self.shards.count > 1:
-            raise ValueError(
-                "transaction_metadata: true numbers the events of a source transaction, and with"
-                f" shards.count: {self.shards.count} no publisher has all of them. Fix: remove one"
-                " of the two"
             )
         return self
 
@@ -175,24 +169,15 @@ class PublisherConfig(EventOptions, PaceOptions, EndpointOptions):
         return [option for option, is_given in changes.items() if is_given]
 
     @property
+    def fleet_group(self) -> str:
+        """The consumer group whose members share the databases."""
+        return self.fleet.group or default_group(self.prefix)
+
+    @property
     def topics(self) -> TopicNames:
         """The topic names under the prefix."""
         templates = templates_of(self.topic_names)
         return TopicNames(self.prefix, templates, self.source.database)
-
-    @property
-    def shard_map(self) -> ShardMap:
-        """The map of shards according to the options, as the first map of its topic.
-
-        Raises:
-            ValueError: a pinned table cannot have a topic.
-        """
-        database, names = self.source.database, self.topics
-        pinned = {
-            names.data(TableName(database, *table.split(".", 1))): shard
-            for table, shard in self.shards.pinned.items()
-        }
-        return ShardMap(1, self.shards.count, pinned)
 
     @classmethod
     def load(cls, options: Mapping[str, Any]) -> PublisherConfig:

@@ -81,8 +81,7 @@ class DatabaseCheckpoint:
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None where it is not.
         by_function: whether positions are those of the query functions, without command ids.
         refused_signals: by offset, why signals of the last minute were refused.
-        map_number: number of the map of shards by which it was written; None in records of earlier
-            releases.
+        map_number: 0; None in records of releases up to 0.2.
     """
 
     position: ChangePosition

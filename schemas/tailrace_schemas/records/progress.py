@@ -149,7 +149,7 @@ class Progress:
     """A progress record. LSNs are text; times are milliseconds UTC.
 
     Attributes:
-        shard: number of the publisher's shard.
+        shard: always 0; releases up to 0.2 could divide a database among several publishers.
         server: logical name of the server.
         after_lsn: closed LSN of the record before.
         closed_lsn: everything up to it is published; of a record inside an unfinished large
@@ -159,7 +159,7 @@ class Progress:
         published_ms: when it was sent.
         partitions: what its Kafka transaction put where.
         snapshotting: topics of tables that are not part of the cut.
-        shards: how many there are; no later LSN is closed before all were heard of.
+        shards: always 1, for the same reason.
         patched: columns that are whole from ``closed_lsn`` on.
     """
 

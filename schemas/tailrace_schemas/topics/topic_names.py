@@ -6,7 +6,6 @@
 - begin and end of transactions: ``<prefix>.transaction``
 - messages of outboxes: ``<prefix>.outbox.<route>``, or as the option says
 - events that could not be published: ``<prefix>.dead_letters``
-- the map of shards: ``<prefix>.control``
 
 LSNs of two databases do not compare, so every database has a prefix of its own.
 """
@@ -106,11 +105,6 @@ class TopicNames:
         return f"{self.prefix}.signals"
 
     @property
-    def control(self) -> str:
-        """The map of shards, and a partition of each for the publishers to share."""
-        return f"{self.prefix}.control"
-
-    @property
     def transaction(self) -> str:
         """Begin and end of source transactions (tailrace_schemas.records.transactions)."""
         return f"{self.prefix}.transaction"
@@ -182,8 +176,9 @@ class TopicNames:
 
     def _beside(self, database: str) -> frozenset[str]:
         """The topics alongside the data."""
-        own = (self.offsets, self.progress, self.signals, self.control, self.transaction)
-        return frozenset((*own, self.dead_letters, self.ddl(database)))
+        own = (self.offsets, self.progress, self.signals, self.transaction, self.dead_letters)
+        # Release 0.2 wrote the last one, which may still be there.
+        return frozenset((*own, self.ddl(database), f"{self.prefix}.control"))
 
     def _check_own(self, table: TableName, topic: str) -> None:
         begin = f"topic_names: the topic of {table} would be {topic}"

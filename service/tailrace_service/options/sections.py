@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, ClassVar, Final, get_args
 
 from pydantic import (
     BaseModel,
@@ -39,6 +39,9 @@ class Section(BaseModel):
     """Unknown options are errors (a typo must not be silence); values do not change later."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    removed: ClassVar[Mapping[str, str]] = {}
+    """Options of earlier releases, each with a sentence that says what to use."""
 
 
 class TableSelection(Section):
@@ -120,16 +123,16 @@ def matches(patterns: Iterable[str], name: str) -> bool:
     return any(matches_name(pattern, name) for pattern in patterns)
 
 
-def _options_at(model: type[BaseModel], path: Iterable[str]) -> Iterable[str]:
-    """Names of the options of a section; none if the path leads to no section."""
+def _section_at(model: type[BaseModel], path: Iterable[str]) -> type[BaseModel] | None:
+    """The section of a path; None if it leads to none."""
     for part in path:
         field = model.model_fields.get(part)
         kinds = () if field is None else (field.annotation, *get_args(field.annotation))
         inner = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
         if not inner:
-            return ()
+            return None
         model = inner[0]
-    return model.model_fields
+    return model
 
 
 def _problem(detail: Any, model: type[BaseModel]) -> str:
@@ -139,7 +142,11 @@ def _problem(detail: Any, model: type[BaseModel]) -> str:
     if detail["type"] == "missing":
         return f"{option} is missing: set it"
     if detail["type"] == "extra_forbidden":
-        near = did_you_mean(path[-1], _options_at(model, path[:-1]))
+        section = _section_at(model, path[:-1])
+        removed = section.removed if section and issubclass(section, Section) else {}
+        if path[-1] in removed:
+            return f"{option} is not an option any more: {removed[path[-1]]}"
+        near = did_you_mean(path[-1], () if section is None else section.model_fields)
         return f"{option} is not an option: {near or 'check its spelling'}"
     value = detail.get("input")
     message = _WANTED.get(detail["type"], message)

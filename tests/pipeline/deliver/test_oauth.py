@@ -18,7 +18,7 @@ from tailrace.doctor.brokers import look_at_brokers
 from tailrace.doctor.findings import Level
 from tailrace.doctor.large_values import LargeValues
 from tailrace.reading.topics import existing_data_topics
-from tailrace_publisher.daemon.process.shard_group import ShardGroup, member_options
+from tailrace_publisher.daemon.process.fleet_group import FleetGroup, member_options
 from tailrace_publisher.errors import ConfigError, TokenUnavailable
 from tailrace_publisher.options.kafka import KafkaConfig
 from tailrace_publisher.options.oauth_tokens import OAuthTokens
@@ -54,7 +54,7 @@ def test_the_publisher_and_its_commands_come_with_the_function_s_token(
     assert_carries(pipe, tmp_path, kafka)
     found = list(
         look_at_brokers(
-            KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities([]), LargeValues()
+            KafkaConfig.model_validate(kafka), pipe.topics.names, [], Identities("t"), LargeValues()
         )
     )
     assert "brokers" in {finding.subject for finding in found if finding.level is Level.OK}
@@ -68,15 +68,15 @@ def test_a_member_of_a_group_comes_with_the_function_s_token(shared_broker: Shar
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
     kafka = KafkaConfig.model_validate(kafka_of(shared_broker.oauth_bootstrap))
     member = Consumer(member_options(kafka.connection(), topic, 6))
-    taken: list[int] = []
-    group = ShardGroup(member, topic, taken.extend, taken.extend)
+    taken: list[str] = []
+    group = FleetGroup(member, [topic], taken.extend, taken.extend)
 
-    def has_a_shard() -> bool:
+    def has_a_partition() -> bool:
         group.look(0.1)
-        return taken == [0]
+        return taken == [topic]
 
     try:
-        wait_until(has_a_shard, "it is let in")
+        wait_until(has_a_partition, "it is let in")
     finally:
         group.close()
 
@@ -125,7 +125,7 @@ def test_a_function_that_is_of_no_use_is_told_by_name(
         config.connection()
     assert function in str(raised.value)
     assert "eyJ" not in str(raised.value)  # how a JWT begins
-    (finding,) = look_at_brokers(config, TopicNames("p"), [], Identities([]), LargeValues())
+    (finding,) = look_at_brokers(config, TopicNames("p"), [], Identities("t"), LargeValues())
     assert (finding.level, finding.subject) == (Level.PROBLEM, "kafka.oauth_callback")
 
 

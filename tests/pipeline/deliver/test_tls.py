@@ -79,7 +79,7 @@ def test_a_broker_s_certificate_is_refused_with_its_reason(bad: tuple[int, Path,
             "start_timeout_s": 1,
         }
     )
-    (told,) = look_at_brokers(config, TopicNames("p"), [], Identities(["t"]), LargeValues())
+    (told,) = look_at_brokers(config, TopicNames("p"), [], Identities("t"), LargeValues())
     assert (told.level, words in told.text) == (Level.PROBLEM, True), told.text
     assert f"127.0.0.1:{port}" in told.text
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tailrace_publisher.errors import ConfigError
-from tailrace_schemas.records.shards import Shard, ShardMap
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running, live_until_killed
 
@@ -76,11 +74,3 @@ def assert_numbered(events: dict[str, list[tuple[Any, int]]]) -> None:
     """In each transaction the events are numbered from 1, in the order of their positions."""
     for pairs in events.values():
         assert [number for _, number in sorted(pairs)] == list(range(1, len(pairs) + 1))
-
-
-def test_a_shard_cannot_count_a_transaction(pipe: Pipe):
-    shard = Shard(0, ShardMap(1, 2))
-    with Running(pipe.config(transaction_metadata=True), shard) as publisher:
-        error = publisher.ended()
-    assert isinstance(error, ConfigError)
-    assert "transaction_metadata" in str(error)

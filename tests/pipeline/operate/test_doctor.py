@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from tailrace_emulator.testing.process import free_port
-from tailrace_schemas.records.shards import transactional_id
+from tailrace_schemas.records.transactional_ids import transactional_id
 from tailrace_schemas.topics.topic_names import TableName
 from tests.pipeline.commands import invoke
 from tests.pipeline.conftest import Pipe
@@ -165,27 +165,21 @@ def test_topics_that_forget_are_told(orders: Pipe, tmp_path: Path):
 def test_topics_that_grow_for_long_are_named_and_fixed(orders: Pipe, tmp_path: Path):
     names = orders.topics.names
     admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
-    wanted = [
-        NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})
-        for name in (names.offsets, names.control)
-    ]
-    for made in admin.create_topics(wanted).values():
-        made.result(10)
-    findings = found(orders, tmp_path)
-    for name in (names.offsets, names.control):
-        told = said(findings, name)
-        assert told["level"] == "warning"
-        assert "segment.ms=604800000, segment.bytes=1073741824" in told["text"]
-        assert "segment.ms=600000,segment.bytes=16777216" in told["fix"]["text"]
+    wanted = NewTopic(names.offsets, 1, 1, config={"cleanup.policy": "compact"})
+    admin.create_topics([wanted])[names.offsets].result(10)
+    told = said(found(orders, tmp_path), names.offsets)
+    assert told["level"] == "warning"
+    assert "segment.ms=604800000, segment.bytes=1073741824" in told["text"]
+    assert "segment.ms=600000,segment.bytes=16777216" in told["fix"]["text"]
 
     assert invoke(orders, tmp_path, "doctor", "--fix", "--yes").exit_code == 0
 
     left = {finding["subject"] for finding in found(orders, tmp_path)}
-    assert left.isdisjoint({names.offsets, names.control})
+    assert names.offsets not in left
 
 
 def test_a_transactional_id_that_may_not_be_used_is_told(orders: Pipe, tmp_path: Path):
-    name = transactional_id(orders.topics.prefix, orders.source.name, 1, 0)
+    name = transactional_id(orders.topics.prefix, orders.source.name)
     admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
 
     def rule(principal: str, permission: AclPermissionType) -> AclBinding:
@@ -211,32 +205,31 @@ def test_a_transactional_id_that_may_not_be_used_is_told(orders: Pipe, tmp_path:
     assert f"--transactional-id {name}" in others["fix"]["text"]
 
 
-def test_the_names_that_shards_bring_are_judged_too(orders: Pipe, tmp_path: Path):
-    shards = {"count": 2}
-    whole = transactional_id(orders.topics.prefix, orders.source.name, 1, 0)
+def test_the_group_of_a_fleet_is_judged_too(orders: Pipe, tmp_path: Path):
+    group, fleet = f"tailrace-{orders.topics.prefix}", {"join": True}
     admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
-
-    def rule(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-        pattern, principal = ResourcePatternType.LITERAL, "User:*"
-        return AclBinding(kind, name, pattern, principal, "*", operation, AclPermissionType.DENY)
-
-    denied = [
-        rule(ResourceType.TRANSACTIONAL_ID, f"{whole}-map", AclOperation.WRITE),
-        rule(ResourceType.GROUP, whole, AclOperation.READ),
-    ]
-    for future in admin.create_acls(denied).values():
-        future.result(10)
+    pattern, denies = ResourcePatternType.LITERAL, AclPermissionType.DENY
+    rule = AclBinding(ResourceType.GROUP, group, pattern, "User:*", "*", AclOperation.READ, denies)
+    admin.create_acls([rule])[rule].result(10)
     try:
-        findings = found(orders, tmp_path, shards=shards)
+        findings = found(orders, tmp_path, fleet=fleet)
     finally:
-        for future in admin.delete_acls([AclBindingFilter(*_parts(r)) for r in denied]).values():
-            future.result(10)
-    told = {f["subject"]: f for f in findings if f["level"] == "problem"}
-    assert f"{whole}-map: Write is denied" in told["transactional id"]["text"]
-    assert f"{whole}: Read is denied" in told["consumer group"]["text"]
-    assert told["consumer group"]["why"] == "the publisher is given no shards"
-    quiet = {f["subject"] for f in found(orders, tmp_path, shards=shards)}
-    assert not quiet & {"transactional id", "consumer group"}
+        of_rule = AclBindingFilter(*_parts(rule))
+        admin.delete_acls([of_rule])[of_rule].result(10)
+    told = said(findings, "consumer group")
+    assert (told["level"], told["why"]) == ("problem", "the publisher is given no databases")
+    assert f"{group}: Read is denied" in told["text"]
+    assert "consumer group" not in {f["subject"] for f in found(orders, tmp_path, fleet=fleet)}
+
+
+def test_a_prefix_that_is_divided_into_shards_is_told(orders: Pipe, tmp_path: Path):
+    admin = AdminClient({"bootstrap.servers": orders.topics.bootstrap})
+    topic = orders.topics.names.offsets
+    made = NewTopic(topic, 2, 1, config={"cleanup.policy": "compact"})
+    admin.create_topics([made])[topic].result(10)
+    told = said(found(orders, tmp_path), "shards")
+    assert told["level"] == "problem"
+    assert f"{topic} has 2 partitions" in told["text"]
 
 
 def _parts(rule: AclBinding) -> tuple[Any, ...]:

@@ -97,10 +97,10 @@ def lake_reads(sim: Simulation, rng: random.Random) -> None:
 def lose_checkpoint_end(sim: Simulation, rng: random.Random) -> None:
     """A leader is elected that lacks the end of the checkpoints; the publisher starts again."""
     topic = sim.broker.topics.get("sim.offsets")
-    if topic is None or sim.division.now is not None or not _shows_end(sim):
+    if topic is None or not _shows_end(sim):
         return
     sim.broker.write_markers()
-    partition = topic.partitions[sim.shard.number]
+    (partition,) = topic.partitions
     ends = sim.published.ends_before_newest(partition)
     if ends:
         partition.lose_from(rng.choice(ends))
@@ -113,19 +113,15 @@ def _shows_end(sim: Simulation) -> bool:
 
     Retention takes it from a publisher that is stopped for 30 days. Both at once leave no trace.
     """
-    progress = sim.broker.topics["sim.progress"].partitions[sim.shard.number]
+    (progress,) = sim.broker.topics["sim.progress"].partitions
     return any(of.offset >= progress.log_start for of in progress.committed())
-
-
-_COMPACTED = (".offsets", ".control")
 
 
 @action
 def retention(sim: Simulation, rng: random.Random) -> None:
     """Retention takes the oldest records of a topic, but of the one that is compacted."""
-    # Nobody leaves a publisher or a division in such a state for 30 days.
-    is_unfinished = sim.excuses.has_lost_end or sim.division.is_half_done
-    kept = (*_COMPACTED, ".progress") if is_unfinished else _COMPACTED
+    # Nobody leaves a publisher in such a state for 30 days.
+    kept = (".offsets", ".progress") if sim.excuses.has_lost_end else (".offsets",)
     topics = [topic for name, topic in sim.broker.topics.items() if not name.endswith(kept)]
     if topics:
         for partition in rng.choice(topics).partitions:

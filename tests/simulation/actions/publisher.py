@@ -59,18 +59,6 @@ def stop_table(sim: Simulation, rng: random.Random) -> None:
 
 
 @action
-def divide(sim: Simulation, rng: random.Random) -> None:
-    """An operator divides the tables among two shards; seldom that is interrupted."""
-    sim.division.divide(2, rng.choice((20, 60, 100_000, 100_000, 100_000)))
-
-
-@action
-def next_shard(sim: Simulation, rng: random.Random) -> None:
-    """The publisher of the other shard runs, in the middle of a call of this one's."""
-    sim.others.run_next_shard(rng.choice((20, 60, 150)))
-
-
-@action
 def neighbour(sim: Simulation, rng: random.Random) -> None:
     """The publisher of another database runs, in the middle of a call of this one's."""
     sim.neighbours.run(rng.choice(NAMES), rng.choice((40, 150, 400)))

@@ -121,9 +121,8 @@ def switch_out(sim: Simulation, rng: random.Random) -> None:
     group = sim.group
     records = [record for delivered in sim.published.delivered for record in delivered.progress]
     begun = {topic for record in records for topic in record.snapshotting}
-    newest = {record.shard: record.snapshotting for record in records}
     # Of a table that begins, the partitions may not be known yet.
-    whole = begun.difference(*newest.values())
+    whole = begun - sim.published.named
     known = [table for table in tables_of(sim) if f"sim.shop.dbo.{table.name}" in whole]
     if not known:
         return

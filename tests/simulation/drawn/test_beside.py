@@ -24,9 +24,7 @@ _SIGNALS = "sim.signals"
 def scenario_of(seed: int) -> Scenario:
     drawn = draw(seed)
     beside = {"transaction_metadata": True, "schema_changes": True}
-    around = replace(drawn.around, shards=1)  # who has a shard does not count transactions
-    steps = tuple(step for step in drawn.steps if step.kind != "divide")
-    return replace(drawn, around=around, steps=steps, options={**drawn.options, **beside})
+    return replace(drawn, options={**drawn.options, **beside})
 
 
 def records(sim: Simulation, dots: int) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -68,7 +68,7 @@ def test_cleanup_takes_nothing_from_a_history_that_was_not_published() -> None:
     for number in range(100, 200):
         script.insert("lost", number)
     script.scan()
-    through = script.accept().shards[0].lost.through
+    through = script.accept().lost.through
     script.insert("own", 78)
     script.publish(
         lambda: (
@@ -205,7 +205,7 @@ def test_a_planned_failover_is_no_other_history() -> None:
 def of_times_that_come_twice(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Commit times that come again while a table that stopped keeps those of the first time."""
     monkeypatch.setattr("tailrace_publisher.source.log.cleanup.COMMITS_MAX", 2)
-    script = shop("orders", "other", "stopped", cleanup=_CLEANS)
+    script = shop("orders", "other", "stopped", cleanup=_CLEANS).mark_seldom()
     script.rename("stopped", "renamed")
     began = script.seconds
     for number in range(3, 9):
@@ -219,7 +219,7 @@ def of_times_that_come_twice(monkeypatch: pytest.MonkeyPatch) -> Script:
 
 
 def test_commit_times_that_come_twice_do_not_hold_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = of_times_that_come_twice(monkeypatch).mark_seldom()
+    script = of_times_that_come_twice(monkeypatch)
     script.publish(
         lambda: len(script.commits("dbo_orders")) <= 1 and len(script.commits("dbo_other")) <= 1
     )

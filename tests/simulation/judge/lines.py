@@ -7,14 +7,14 @@ it cannot compare: then every table lacks rows, and is read anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tests.simulation.sqlserver import log as wal
 from tests.simulation.sqlserver.database import Database, as_datetime
 
 if TYPE_CHECKING:
-    from tests.simulation.judge.published import OfShard, Position
+    from tests.simulation.judge.published import Position
     from tests.simulation.simulation import Simulation
     from tests.simulation.sqlserver.group import Group
 
@@ -34,12 +34,13 @@ def captured(records: list[wal.Record]) -> Captured:
     return found
 
 
-def holds(line: Captured, positions: Iterable[Position]) -> bool:
-    """Whether the commits at published positions are on a line: so is all before them.
+def holds(line: Captured, place: Position) -> bool:
+    """Whether the commit at a published position is on a line: so is all before it.
 
     LSNs come again on another line, with another transaction or time.
     """
-    return all(lsn in line and commit in {None, line[lsn]} for lsn, commit in positions)
+    lsn, commit = place
+    return lsn in line and commit in {None, line[lsn]}
 
 
 def lines_of(sim: Simulation) -> list[list[wal.Record]]:
@@ -52,9 +53,9 @@ def lines_of(sim: Simulation) -> list[list[wal.Record]]:
     found: list[list[wal.Record]] = []
     place = len(lines) - 1
     for one in reversed(delivered):
-        if not holds(books[place], one.positions):
+        if not holds(books[place], one.place):
             newest_first = range(len(lines) - 1, -1, -1)
-            place = next((n for n in newest_first if holds(books[n], one.positions)), place)
+            place = next((n for n in newest_first if holds(books[n], one.place)), place)
         found.append(lines[place])
     return found[::-1]
 
@@ -64,16 +65,12 @@ def published_up_to(sim: Simulation, group: Group) -> bytes:
 
     Of a line that was left, that is what it has in common with the present one.
     """
-    return max((_of_shard(shard, group) for shard in sim.published.shards.values()), default=b"")
-
-
-def _of_shard(shard: OfShard, group: Group) -> bytes:
-    position, records = (shard.position, shard.commit), group.log.records
-    if not group.lines or holds(captured(records), [position]):
-        return shard.position
+    place, records = sim.published.place, group.log.records
+    if not group.lines or holds(captured(records), place):
+        return sim.published.position
     kept = len(records)
     for line in reversed(group.lines):
         kept = min(kept, line.kept)
-        if holds(captured(line.records), [position]):
-            return min(shard.position, records[kept - 1].lsn)
+        if holds(captured(line.records), place):
+            return min(sim.published.position, records[kept - 1].lsn)
     return b""

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from tailrace_publisher.errors import CheckpointLost, DatabaseReplaced, LsnWentBackwards
 from tailrace_publisher.options.tables import PatchedTables
 from tailrace_schemas.records.progress import Progress
-from tailrace_schemas.records.shards import Shard
 from tests.simulation.judge.cuts import check_complete, check_exactly_once, check_state
 from tests.simulation.judge.history import ExpectedEvent, TableHistory, histories
 from tests.simulation.judge.ledger import Ledger
@@ -62,32 +61,29 @@ class _Judge:
         self._readers: dict[str, Reader] = {}
         self._newest: dict[str, bytes] = {}
         self._number = 0
-        self._named: dict[int, set[str]] = defaultdict(set)
-        self._shards = 1
+        self._named: set[str] = set()
         self._mode = sim.config.snapshot.mode.value
 
     def run(self) -> None:
-        closed: dict[int, str] = {}
+        closed = ""
         of_each = zip(self._sim.published.delivered, lines_of(self._sim), strict=True)
         for delivered, records in of_each:
             self._take_line(records)
             self._ledger.check(delivered)
             for progress in delivered.progress:
-                before = closed.get(progress.shard, progress.after_lsn)
-                if progress.after_lsn != before:
+                if progress.after_lsn != (closed or progress.after_lsn):
                     raise Wrong(
                         f"progress record {self._number} follows {progress.after_lsn}, but the one"
-                        f" before it closed {before}"
+                        f" before it closed {closed}"
                     )
-                closed[progress.shard] = progress.closed_lsn
-                self._divide(progress)
-                self._name(progress.shard, set(progress.snapshotting))
+                closed = progress.closed_lsn
+                self._name(set(progress.snapshotting))
             self._events(delivered)
             self._number += len(delivered.progress)
-            for last in {progress.shard: progress for progress in delivered.progress}.values():
-                if last.closed:
-                    self._cut(last)
-                    self._freshness(last)
+            last = delivered.progress[-1]
+            if last.closed:
+                self._cut(last)
+                self._freshness(last)
         self._ledger.check_rest()
         self._nothing_unnoticed()
         self._nothing_lacking()
@@ -99,25 +95,20 @@ class _Judge:
         if any(isinstance(error, _ENDS_PUBLISHING) for error in self._sim.ends):
             return  # the database is on another line, or the checkpoint has lost its end
         database = self._sim.group.database
-        for number, named in self._named.items():
-            published = self._sim.published.of(number)
-            for reader in self._readers.values():
-                name = reader.history.name
-                names = published.instances.get(name, ())
-                told, topic = self._sim.told, reader.topic
-                may_lack = topic in told.parts_stopped or (
-                    topic in told.given_up and name in self._sim.excuses.tables
-                )
-                is_part = reader.closed is not None and reader.topic not in named and not may_lack
-                if not is_part or not names or name in published.patches or reader.is_switched:
-                    continue
-                instance = database.instances.get(names[-1])
-                if instance is not None and self._is_of(number, reader.topic):
-                    columns = [column.name for column in instance.columns]
-                    check_complete(reader, reader.closed or b"", columns)
-
-    def _is_of(self, number: int, topic: str) -> bool:
-        return Shard(number, self._sim.division.maps[self._shards]).has(topic)
+        published, told = self._sim.published, self._sim.told
+        for topic, reader in self._readers.items():
+            name = reader.history.name
+            names = published.instances.get(name, ())
+            may_lack = topic in told.parts_stopped or (
+                topic in told.given_up and name in self._sim.excuses.tables
+            )
+            is_part = reader.closed is not None and topic not in self._named and not may_lack
+            if not is_part or not names or name in published.patches or reader.is_switched:
+                continue
+            instance = database.instances.get(names[-1])
+            if instance is not None:
+                columns = [column.name for column in instance.columns]
+                check_complete(reader, reader.closed or b"", columns)
 
     def _take_line(self, records: list[wal.Record]) -> None:
         """What comes from here on is of this line of recovery; readers have what they have."""
@@ -133,32 +124,18 @@ class _Judge:
             reader.history = self._histories[reader.history.name]
             reader.is_dirty = True
 
-    def _divide(self, progress: Progress) -> None:
-        """Once the tables are divided among more shards, no publisher of fewer goes on."""
-        if progress.shards < self._shards:
-            raise Wrong(
-                f"progress record {self._number} is of one of {progress.shards} shards, after the"
-                f" tables were divided among {self._shards}"
-            )
-        self._shards = progress.shards
-
-    def _has(self, progress: Progress, topic: str) -> bool:
-        """Whether a topic is of the shard of a progress record."""
-        return Shard(progress.shard, self._sim.division.maps[progress.shards]).has(topic)
-
-    def _name(self, shard: int, named: set[str]) -> None:
+    def _name(self, named: set[str]) -> None:
         """A table is held from the first record that names it, after one that does not."""
-        for topic in named - self._named[shard]:
+        for topic in named - self._named:
             reader = self._reader(topic)
             if reader is not None:
                 reader.hold()
-        self._named[shard] = named
+        self._named = named
 
     def _nothing_unnoticed(self) -> None:
         """Behind the last switch each table was read again, or is not part of the cut."""
         for reader in self._readers.values():
-            is_named = any(reader.topic in named for named in self._named.values())
-            is_part = reader.closed is not None and not is_named
+            is_part = reader.closed is not None and reader.topic not in self._named
             if is_part and reader.is_switched and self._mode == "initial":
                 check_state(reader, reader.closed or b"", released=True)
 
@@ -222,14 +199,12 @@ class _Judge:
 
     def _cut(self, progress: Progress) -> None:
         closed = lsn_of_text(progress.closed_lsn)
-        for name, history in self._histories.items():
-            if self._has(progress, f"{PREFIX}.shop.dbo.{name}"):
-                history.move_to(closed)
+        for history in self._histories.values():
+            history.move_to(closed)
+        for reader in self._readers.values():
+            reader.is_switched |= reader.history.pass_switches(closed)
         for topic, reader in self._readers.items():
-            if self._has(progress, topic):
-                reader.is_switched |= reader.history.pass_switches(closed)
-        for topic, reader in self._readers.items():
-            if topic in progress.snapshotting or not self._has(progress, topic):
+            if topic in progress.snapshotting:
                 continue
             released = reader.is_held
             switch = self._switch_after(reader.history, closed) if released else None
@@ -292,8 +267,6 @@ class _Judge:
     def _is_followed(self, lsn: bytes, progress: Progress) -> bool:
         for topic, reader in self._readers.items():
             if topic in progress.snapshotting or reader.closed is None:
-                continue
-            if not self._has(progress, topic):
                 continue
             if any(commit == lsn for commit, _ in reader.history.commits):
                 return True

@@ -104,42 +104,13 @@ class Delivered:
         transaction: the transaction.
         progress: its progress records, in order; seldom more than one.
         parts: its records by data partition.
-        positions: of all shards behind it.
+        place: what the checkpoint has reached after it.
     """
 
     transaction: Transaction
     progress: tuple[Progress, ...]
     parts: tuple[tuple[Partition, list[Entry]], ...]
-    positions: tuple[Position, ...]
-
-
-@dataclass(slots=True)
-class OfShard:
-    """What a shard has published.
-
-    Attributes:
-        closed: its newest closed LSN.
-        position: LSN of its newest checkpoint: everything below it is published.
-        commit: end time and id of the commit there, as the checkpoint has them; None where not.
-        signals: offset after the last signal that it has taken.
-        named: topics of its tables that are not part of the cut.
-        patches: names of tables whose record has a patch.
-        instances: names of the capture instances in each table's record.
-    """
-
-    closed: bytes = bytes(10)
-    position: bytes = bytes(10)
-    commit: tuple[str, str] | None = None
-    signals: int = 0
-    named: tuple[str, ...] = ()
-    patches: set[str] = field(default_factory=set)
-    instances: dict[str, Sequence[str]] = field(default_factory=dict)
-
-    def note_table(self, name: str, record: Mapping[str, Any] | None) -> None:
-        """Take a table's checkpoint record in; None if it is deleted."""
-        has_patch = record is not None and record["patch"] is not None
-        (self.patches.add if has_patch else self.patches.discard)(name)
-        self.instances[name] = record["capture_instances"] if record else ()
+    place: Position
 
 
 @dataclass(slots=True)
@@ -148,8 +119,14 @@ class Published:
 
     Attributes:
         records: progress records so far.
-        newest: the newest progress record, of whatever shard.
-        shards: by number, those that have published something.
+        newest: the newest progress record.
+        closed: the newest closed LSN.
+        position: LSN of the newest checkpoint: everything below it is published.
+        commit: end time and id of the commit there, as the checkpoint has them; None where not.
+        signals: offset after the last signal that was taken.
+        named: topics of tables that are not part of the cut.
+        patches: names of tables whose record has a patch.
+        instances: names of the capture instances in each table's record.
         delivered: all transactions of the publishers, in the order of their decisions.
     """
 
@@ -157,15 +134,25 @@ class Published:
     schemas: Schemas
     records: int = 0
     newest: Progress | None = None
-    shards: dict[int, OfShard] = field(default_factory=dict)
+    closed: bytes = bytes(10)
+    position: bytes = bytes(10)
+    commit: tuple[str, str] | None = None
+    signals: int = 0
+    named: frozenset[str] = frozenset()
+    patches: set[str] = field(default_factory=set)
+    instances: dict[str, Sequence[str]] = field(default_factory=dict)
     delivered: list[Delivered] = field(default_factory=list)
+
+    @property
+    def place(self) -> Position:
+        """What the newest checkpoint has reached."""
+        return self.position, self.commit
 
     def ends_before_newest(self, partition: Partition) -> list[int]:
         """Offsets after a marker, at which the checkpoint closes less than the progress records."""
         ends, closed = [], b""
-        newest = self.of(partition.number).closed
         for entry in partition.entries:
-            if entry.is_marker and b"" < closed < newest:
+            if entry.is_marker and b"" < closed < self.closed:
                 ends.append(entry.offset + 1)
             is_committed = entry.transaction and entry.transaction.fate is Fate.COMMITTED
             if is_committed and entry.key is not None and entry.value is not None:
@@ -173,30 +160,6 @@ class Published:
                 record = decode(self.schemas, entry.value)
                 closed = lsn_of_text(record["closed_lsn"]) if is_own else closed
         return ends
-
-    def of(self, shard: int) -> OfShard:
-        """What a shard has published."""
-        return self.shards.setdefault(shard, OfShard())
-
-    @property
-    def closed(self) -> bytes:
-        """The LSN that all shards have closed."""
-        return min((shard.closed for shard in self.shards.values()), default=bytes(10))
-
-    @property
-    def position(self) -> bytes:
-        """The position that all shards have reached."""
-        return min((shard.position for shard in self.shards.values()), default=bytes(10))
-
-    @property
-    def positions(self) -> tuple[Position, ...]:
-        """What each shard has reached."""
-        return tuple((shard.position, shard.commit) for shard in self.shards.values())
-
-    @property
-    def named(self) -> set[str]:
-        """Topics of tables that are not part of the cut."""
-        return {topic for shard in self.shards.values() for topic in shard.named}
 
     def committed(self, transaction: Transaction) -> None:
         """A transaction was decided to be committed."""
@@ -210,34 +173,38 @@ class Published:
                     for entry in entries
                 ]
             elif partition.topic == f"{PREFIX}.offsets":
-                self._note_position(self.of(partition.number), entries)
+                self._note_position(entries)
             elif partition.topic.count(".") == 3:  # the topics beside the data have no ledger
                 parts.append((partition, entries))
         if not progress:
             return
         self.records += len(progress)
         self.newest = progress[-1]
-        for record in progress:
-            shard = self.of(record.shard)
-            shard.closed = lsn_of_text(record.closed_lsn)
-            shard.position = max(shard.position, shard.closed)
-            shard.named = tuple(record.snapshotting)
-        self.delivered.append(Delivered(transaction, tuple(progress), tuple(parts), self.positions))
+        self.closed = lsn_of_text(progress[-1].closed_lsn)
+        self.position = max(self.position, *(lsn_of_text(p.closed_lsn) for p in progress))
+        self.named = frozenset(progress[-1].snapshotting)
+        self.delivered.append(Delivered(transaction, tuple(progress), tuple(parts), self.place))
 
-    def _note_position(self, shard: OfShard, entries: list[Entry]) -> None:
+    def _note_position(self, entries: list[Entry]) -> None:
         for entry in entries:
             if entry.key is not None and (name := decode(self.schemas, entry.key)["table"]):
-                shard.note_table(name, entry.value and decode(self.schemas, entry.value))
+                self._note_table(name, entry.value and decode(self.schemas, entry.value))
         for entry in reversed(entries):
             if entry.value is None or entry.key is None:
                 continue
             if decode(self.schemas, entry.key)["table"] is None:
                 record = decode(self.schemas, entry.value)
-                shard.position = lsn_of_text(record["start_lsn"])
-                shard.signals = record["signals_offset"] or 0
+                self.position = lsn_of_text(record["start_lsn"])
+                self.signals = record["signals_offset"] or 0
                 end_time, tran_id = record["tran_end_time"], record["tran_id"]
-                shard.commit = None if tran_id is None else (end_time, tran_id)
+                self.commit = None if tran_id is None else (end_time, tran_id)
                 return
+
+    def _note_table(self, name: str, record: Mapping[str, Any] | None) -> None:
+        """Take a table's checkpoint record in; None if it is deleted."""
+        has_patch = record is not None and record["patch"] is not None
+        (self.patches.add if has_patch else self.patches.discard)(name)
+        self.instances[name] = record["capture_instances"] if record else ()
 
 
 def _of(partition: Partition, transaction: Transaction) -> list[Entry]:

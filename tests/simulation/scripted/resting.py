@@ -12,7 +12,6 @@ from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.ports import Ports
 from tailrace_publisher.runtime import database_topics
-from tailrace_schemas.records.shards import Shard
 from tests.simulation.building import build
 from tests.simulation.drawing import draw
 from tests.simulation.inline import Lane
@@ -30,7 +29,7 @@ class RestingModel:
 
     def __init__(self, **options: Any) -> None:
         drawn = draw(SEED)
-        around = replace(drawn.around, shards=1, replicas=1, read_only=False)
+        around = replace(drawn.around, replicas=1, read_only=False)
         source = {**drawn.options["source"], "application_intent": "ReadWrite"}
         given = {**drawn.options, "source": source, "snapshot": {"mode": "initial"}, **options}
         self.sim: Simulation = build(Scenario(SEED, around, given, ()))
@@ -45,7 +44,7 @@ class RestingModel:
         clients = Clients(sim.broker, sim.world, tick, sim.faults)
         return make_ports(sim.source, clients, sim.schemas, sim.world, tick, Lane())
 
-    def run(self, config: PublisherConfig, shard: Shard | None = None, most: int = TURNS) -> None:
+    def run(self, config: PublisherConfig, most: int = TURNS) -> None:
         """Run a publisher for some turns, then stop it."""
         stop, turns, lane = new_stop(), 0, Lane()
 
@@ -62,9 +61,9 @@ class RestingModel:
         clients = Clients(self.sim.broker, self.sim.world, tick, self.sim.faults)
         sim = self.sim
         ports = make_ports(sim.source, clients, sim.schemas, sim.world, tick, lane)
-        run_publisher(config, stop, metrics=Metrics(), ports=ports, shard=shard)
+        run_publisher(config, stop, metrics=Metrics(), ports=ports)
 
-    def stored(self, config: PublisherConfig, shard: Shard | None = None) -> Stored:
-        """The checkpoint of all tables, or of a shard."""
+    def stored(self, config: PublisherConfig) -> Stored:
+        """The checkpoint of all tables."""
         with self.ports().registry(config.registry) as registry:
-            return read_checkpoints(database_topics(config, self.ports(), registry, shard))
+            return read_checkpoints(database_topics(config, self.ports(), registry))

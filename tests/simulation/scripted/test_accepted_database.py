@@ -60,27 +60,27 @@ def test_what_is_lost_is_told_and_the_tables_concerned_come_back(script: Script)
     with pytest.raises(DatabaseReplaced, match="tailrace accept-database, which shows"):
         script.publish()
 
-    ((shard,), concerned) = (script.compare().shards, script.compare().concerned)
+    compared = script.compare()
 
-    assert shard.lost.is_proven
-    assert {topic: lost.events for topic, lost in shard.lost.events.items()} == {
+    assert compared.lost.is_proven
+    assert {topic: lost.events for topic, lost in compared.lost.events.items()} == {
         TOPIC("both"): 2,
         TOPIC("gone"): 2,
     }
-    times = shard.lost.events[TOPIC("gone")]
-    assert shard.lost.kept_ms is not None
+    times = compared.lost.events[TOPIC("gone")]
+    assert compared.lost.kept_ms is not None
     assert times.from_ms is not None
     assert times.to_ms is not None
-    assert shard.lost.kept_ms < times.from_ms <= times.to_ms
-    assert {table.table for table in shard.lost.overwritten} == {"both"}
-    assert [table.table for table in concerned] == ["both", "gone"]
+    assert compared.lost.kept_ms < times.from_ms <= times.to_ms
+    assert {table.table for table in compared.lost.overwritten} == {"both"}
+    assert {table.table for table in compared.concerned} == {"both", "gone"}
 
     records = len(script.progress())
-    assert script.accept().concerned == concerned
+    assert script.accept().concerned == compared.concerned
     assert [record.closed for record in script.progress()[records:]] == [False]
     script.publish(lambda: restarts(script, {"both", "gone"}))
     for table in ("both", "gone"):
-        assert script.notes(table, shard.lost.through) == script.source_notes(table)
+        assert script.notes(table, compared.lost.through) == script.source_notes(table)
 
 
 def test_a_database_with_everything_that_was_published_is_accepted_without_snapshots(
@@ -90,7 +90,7 @@ def test_a_database_with_everything_that_was_published_is_accepted_without_snaps
 
     compared = script.accept()
 
-    assert [shard.lost.is_nothing for shard in compared.shards] == [True]
+    assert compared.lost.is_nothing
     assert not compared.concerned
     assert len(script.progress()) == records
     script.insert("same", 4)
@@ -103,7 +103,7 @@ def test_an_operator_may_leave_the_tables_as_they_are(script: Script) -> None:
 
     compared = script.accept(snapshots=False)
 
-    assert [table.table for table in compared.concerned] == ["both", "gone"]
+    assert {table.table for table in compared.concerned} == {"both", "gone"}
     script.insert("gone", 5)
     script.publish(lambda: script.changes("gone")[-1] == ("c", 5) and restarts(script, set()))
 
@@ -111,10 +111,10 @@ def test_an_operator_may_leave_the_tables_as_they_are(script: Script) -> None:
 def test_a_database_that_is_still_behind_is_compared_but_not_accepted(script: Script) -> None:
     lose(script)()
 
-    (shard,) = script.compare().shards
+    compared = script.compare()
 
-    assert set(shard.lost.events) == {TOPIC("both"), TOPIC("gone")}
-    assert not shard.lost.overwritten
+    assert set(compared.lost.events) == {TOPIC("both"), TOPIC("gone")}
+    assert not compared.lost.overwritten
     with pytest.raises(LsnWentBackwards):
         script.accept()
 
@@ -128,8 +128,8 @@ def test_where_cleanup_left_nothing_to_compare_every_table_is_concerned(script: 
 
     compared = script.compare()
 
-    assert [shard.lost.has_kept for shard in compared.shards] == [False]
-    assert [table.table for table in compared.concerned] == ["both", "gone", "same"]
+    assert not compared.lost.has_kept
+    assert {table.table for table in compared.concerned} == {"both", "gone", "same"}
 
 
 def test_a_table_whose_own_changes_are_cleaned_up_is_concerned(script: Script) -> None:
@@ -137,15 +137,15 @@ def test_a_table_whose_own_changes_are_cleaned_up_is_concerned(script: Script) -
     script.insert("same", 77)  # the database's own changes at LSNs that were published before
     script.delete("same", 1)
     outgrow(script)
-    through = script.compare().shards[0].lost.through
+    through = script.compare().lost.through
     assert script.commits("dbo_same")[-1] <= through
     script.clean("dbo_same", low=through)  # as far as the publisher's own cleanup goes
 
-    (shard,) = script.accept().shards
+    compared = script.accept()
 
-    assert {table.table for table in shard.lost.cleaned} == {"same"}
-    assert not shard.lost.is_proven
-    assert {table.table for table in shard.concerned} == {"both", "gone", "same"}
+    assert {table.table for table in compared.lost.cleaned} == {"same"}
+    assert not compared.lost.is_proven
+    assert {table.table for table in compared.concerned} == {"both", "gone", "same"}
     script.publish(lambda: restarts(script, {"both", "gone", "same"}))
     assert script.notes("same", through) == script.source_notes("same")
 
@@ -156,12 +156,12 @@ def test_of_two_capture_instances_one_holds_what_the_other_lost(script: Script) 
     script.publish(lambda: script.changes("same")[-1] == ("c", 4))
     lose(script)()
     outgrow(script)
-    script.clean("dbo_same", low=script.compare().shards[0].lost.through)
+    script.clean("dbo_same", low=script.compare().lost.through)
 
-    (shard,) = script.compare().shards
+    compared = script.compare()
 
-    assert not shard.lost.cleaned
-    assert {table.table for table in shard.concerned} == {"both", "gone"}
+    assert not compared.lost.cleaned
+    assert {table.table for table in compared.concerned} == {"both", "gone"}
 
 
 def test_a_snapshot_that_a_restore_interrupts_starts_again() -> None:
@@ -181,10 +181,10 @@ def test_a_snapshot_that_a_restore_interrupts_starts_again() -> None:
     script.update("large", 0, 77)
     outgrow(script)
 
-    (shard,) = script.accept().shards
+    compared = script.accept()
 
     script.publish(lambda: not script.out_of_cut())
-    assert script.notes("large", shard.lost.through) == script.source_notes("large")
+    assert script.notes("large", compared.lost.through) == script.source_notes("large")
 
 
 def test_rows_are_read_again_and_tables_that_cannot_be_repaired_start_again() -> None:
@@ -204,7 +204,7 @@ def test_rows_are_read_again_and_tables_that_cannot_be_repaired_start_again() ->
     restore()
     outgrow(script)
 
-    (shown,) = script.compare(repair=True).shards
+    shown = script.compare(repair=True)
     records = len(script.progress())
 
     assert {table.table for table in shown.repaired} == {"both", "altered"}
@@ -230,8 +230,8 @@ def test_rows_are_read_again_and_tables_that_cannot_be_repaired_start_again() ->
 
 def repairs(script: Script) -> set[str]:
     """The tables that an acceptance would repair."""
-    (shard,) = script.compare(repair=True).shards
-    return {table.table for table in shard.repaired}
+    compared = script.compare(repair=True)
+    return {table.table for table in compared.repaired}
 
 
 def test_events_that_retention_removes_are_noticed_before_and_after_the_acceptance(
@@ -242,13 +242,13 @@ def test_events_that_retention_removes_are_noticed_before_and_after_the_acceptan
     assert repairs(script) == {"both", "gone"}
     script.retain_nothing("gone")
 
-    (shard,) = script.accept(repair=True).shards
+    compared = script.accept(repair=True)
 
-    assert {t.table: reason for t, reason in shard.refused.items()} == {
+    assert {t.table: reason for t, reason in compared.refused.items()} == {
         "gone": "retention has removed its lost events"
     }
     script.retain_nothing("both")
-    through, newest = shard.lost.through, script.newest
+    through, newest = compared.lost.through, script.newest
     told = script.publish(lambda: restarts(script, {"both", "gone"}))
     (replaced,) = events(told, "lost_rows_not_repaired")
     assert "retention has removed its lost events" in replaced["reason"]
@@ -262,14 +262,14 @@ def test_own_changes_that_cleanup_removes_before_the_repair_cost_a_snapshot(
 ) -> None:
     lose(script)()
     outgrow(script)
-    (shard,) = script.accept(repair=True).shards
-    script.clean("dbo_both", low=shard.lost.through)
+    compared = script.accept(repair=True)
+    script.clean("dbo_both", low=compared.lost.through)
 
     told = script.publish(lambda: restarts(script, {"both"}))
 
     (replaced,) = events(told, "lost_rows_not_repaired")
     assert "cleanup has removed changes of the database" in replaced["reason"]
-    assert script.notes("both", shard.lost.through) == script.source_notes("both")
+    assert script.notes("both", compared.lost.through) == script.source_notes("both")
     assert script.lake("gone") == script.source_notes("gone")
 
 
@@ -321,13 +321,13 @@ def test_an_operator_may_pause_a_repair_but_not_stop_it(script: Script) -> None:
 def test_a_new_snapshot_takes_the_place_of_a_repair(script: Script) -> None:
     lose(script)()
     outgrow(script)
-    (shard,) = script.accept(repair=True).shards
+    compared = script.accept(repair=True)
     script.order(TableOrder.PAUSE_SNAPSHOT, "both")
     script.publish()
     script.ask_for("both")
     script.publish(lambda: script.snapshot("both").count(2) == 2 and not script.out_of_cut())
     assert not script.repaired("both")
-    assert script.notes("both", shard.lost.through) == script.source_notes("both")
+    assert script.notes("both", compared.lost.through) == script.source_notes("both")
 
 
 def test_a_second_restore_before_the_repair_is_repaired_with_the_first(script: Script) -> None:
@@ -343,7 +343,7 @@ def test_a_second_restore_before_the_repair_is_repaired_with_the_first(script: S
     restore()
     outgrow(script)
 
-    (shard,) = script.accept(repair=True).shards
+    compared = script.accept(repair=True)
 
-    assert "gone" in {table.table for table in shard.repaired}
+    assert "gone" in {table.table for table in compared.repaired}
     script.publish(lambda: script.lake("gone") == script.source_notes("gone"))

@@ -138,14 +138,3 @@ def test_the_sink_stops_a_table_by_the_options_name():
     assert isinstance(error, UnsupportedTopicName)
     assert "topic_names" in str(error)
     assert SNAPSHOT_HELPS not in str(error), "a snapshot would be in the same topic"
-
-
-def test_shards_are_of_the_names_by_template():
-    config = PublisherConfig.load(
-        LEAST
-        | {
-            "topic_names": {".*": "{prefix}.{schema}.{table}"},
-            "shards": {"count": 2, "pinned": {"dbo.orders": 1}},
-        }
-    )
-    assert config.shard_map.shard_of("air.dbo.orders") == 1

@@ -148,11 +148,11 @@ def _connect_blocks(cancelling: Cancelling | None, config: SourceConfig) -> Bloc
 
 
 def _join(options: Mapping[str, Any]) -> GroupMember:
-    return Consumer(dict(options), logger=_CLIENT_LOG)
+    return _client(Consumer, options)
 
 
 class _Threads(ThreadPoolExecutor):
-    """Threads that log with the context of the caller that submits work: database, shard."""
+    """Threads that log with the context of the caller that submits work: its database."""
 
     def submit(
         self,

@@ -1,1 +1,1 @@
-"""What commands do with the topics alone: open them, reshard, accept a restored database."""
+"""What commands do with the topics alone: open them, accept a restored database."""

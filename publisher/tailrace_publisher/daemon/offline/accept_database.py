@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import cast
 
 from tailrace_publisher.change.instance import CaptureInstance
@@ -15,8 +14,8 @@ from tailrace_publisher.daemon.adapters.production import production_ports
 from tailrace_publisher.daemon.offline.accepted_records import accepting
 from tailrace_publisher.daemon.offline.lost_history import LostHistory, lost_history
 from tailrace_publisher.daemon.offline.open_topics import open_topics
+from tailrace_publisher.daemon.offline.own_record import Rewrite, rewrite_own_record
 from tailrace_publisher.daemon.offline.repairable import Repairable
-from tailrace_publisher.daemon.shards.own_record import Rewrite, rewrite_own_record
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState, known_identity
 from tailrace_publisher.daemon.tables.table_state import PUBLISHED
 from tailrace_publisher.errors import CheckpointError
@@ -29,15 +28,18 @@ from tailrace_publisher.source.log.loss import check_not_backwards
 from tailrace_publisher.source.log.queries import max_lsn
 from tailrace_schemas.position.lsn import Lsn
 from tailrace_schemas.records.checkpoint import DatabaseCheckpoint
-from tailrace_schemas.records.shards import transactional_id
+from tailrace_schemas.records.transactional_ids import transactional_id
 from tailrace_schemas.topics.topic_names import TableName
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedShard:
-    """A shard's published history next to the database.
+class Compared:
+    """The published history next to the database.
 
     Attributes:
+        known: the database as it was published.
+        found: the database as it is now.
+        newest: its newest captured LSN; None if nothing was captured.
         lost: what only the topics have, or only the database.
         concerned: tables whose topic may differ from the database.
         repaired: concerned tables whose rows are read again by their keys, if that was requested.
@@ -45,6 +47,8 @@ class ComparedShard:
     """
 
     known: DatabaseIdentity
+    found: DatabaseIdentity
+    newest: Lsn | None
     lost: LostHistory
     concerned: frozenset[TableName]
     repaired: frozenset[TableName] = frozenset()
@@ -54,30 +58,6 @@ class ComparedShard:
     def again(self) -> frozenset[TableName]:
         """The concerned tables that only a snapshot makes equal to the database."""
         return self.concerned - self.repaired
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The published history next to the database.
-
-    Attributes:
-        found: the database as it is now.
-        shards: those that published something; at least one.
-    """
-
-    found: DatabaseIdentity
-    newest: Lsn | None
-    shards: list[ComparedShard] = field(default_factory=list)
-
-    @property
-    def concerned(self) -> list[TableName]:
-        """The tables whose topic may differ from the database."""
-        return sorted({table for s in self.shards for table in s.concerned}, key=str)
-
-    @property
-    def again(self) -> list[TableName]:
-        """The concerned tables that only a snapshot makes equal to the database."""
-        return sorted({table for s in self.shards for table in s.again}, key=str)
 
 
 def compare_database(
@@ -92,14 +72,11 @@ def compare_database(
         CheckpointError: nothing of the database was published under the prefix.
         PublisherError, RegistryError: a system does not answer, or refuses.
     """
-    with _opened(config, ports or production_ports(), repairs=repair) as (source, shards):
-        compared = Compared(source.found, source.newest)
-        for topics in shards:
-            stored = read_checkpoints(topics, config.kafka.start_timeout_s)
-            if stored.database is not None:
-                state = source.restored(topics, stored)
-                compared.shards.append(source.compare(topics, state, stored.database))
-    return _not_empty(config, compared)
+    with _opened(config, ports or production_ports(), repairs=repair) as (source, topics):
+        stored = read_checkpoints(topics, config.kafka.start_timeout_s)
+        if stored.database is None:
+            raise _nothing_published(config)
+        return source.compare(topics, source.restored(topics, stored), stored.database)
 
 
 def accept_database(
@@ -112,7 +89,7 @@ def accept_database(
     """Write into the checkpoint that the present database continues what was published.
 
     The position stays. A progress record shows readers what is lost. The command writes under the
-    transactional id of each shard, so running publishers are fenced and end.
+    transactional id of the database, so a running publisher is fenced and ends.
 
     Args:
         snapshots: whether the concerned tables start again by a snapshot, which replaces their rows
@@ -127,24 +104,24 @@ def accept_database(
         PublisherError, RegistryError: a system does not answer, or refuses.
     """
     database = config.source.database
-    with _opened(config, ports or production_ports(), repairs=repair) as (source, shards):
-        accepted = Compared(source.found, source.newest)
+    accepted: list[Compared] = []
+    with _opened(config, ports or production_ports(), repairs=repair) as (source, topics):
 
-        def change_of(topics: DatabaseTopics, stored: Stored, own: DatabaseCheckpoint) -> Rewrite:
+        def change_of(stored: Stored, own: DatabaseCheckpoint) -> Rewrite:
             position = own.position.commit_lsn
             check_not_backwards(database, position, source.newest, is_secondary=False)
             state = source.restored(topics, stored)
             compared = source.compare(topics, state, own)
-            accepted.shards.append(compared)
+            accepted.append(compared)
             again = compared.again if snapshots else frozenset[TableName]()
             found, lost = source.found, compared.lost
             return accepting(topics, state, own, found, lost, again, compared.repaired)
 
-        for topics in shards:
-            shard = topics.shard
-            name = transactional_id(config.prefix, database, shard.map.shards, shard.number)
-            rewrite_own_record(config, topics, name, partial(change_of, topics))
-    return _not_empty(config, accepted)
+        name = transactional_id(config.prefix, database)
+        rewrite_own_record(config, topics, name, change_of)
+    if not accepted:
+        raise _nothing_published(config)
+    return accepted[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +139,7 @@ class _Source:
     repairs: bool
 
     def restored(self, topics: DatabaseTopics, stored: Stored) -> PublisherState:
-        """Restore a shard's state from its checkpoint, which has a record of the database.
+        """Restore the state from a checkpoint, which has a record of the database.
 
         Raises:
             CheckpointError: a record cannot be read.
@@ -172,11 +149,11 @@ class _Source:
 
     def compare(
         self, topics: DatabaseTopics, state: PublisherState, own: DatabaseCheckpoint
-    ) -> ComparedShard:
-        """Compare the database with what a shard published.
+    ) -> Compared:
+        """Compare the database with what was published.
 
         Args:
-            own: the database's own record in the shard's checkpoint.
+            own: the database's own record in the checkpoint.
 
         Raises:
             CheckpointLost: the checkpoint has lost its end.
@@ -191,11 +168,13 @@ class _Source:
         }
         concerned = frozenset(lost.concerned(published))
         if not self.repairs:
-            return ComparedShard(known_identity(own), lost, concerned)
+            return Compared(known_identity(own), self.found, self.newest, lost, concerned)
         repairable = Repairable(self.config, topics, lost, {i.name: i for i in instances})
         reasons = {t: repairable.refusal(t, state.of(t)) for t in sorted(concerned, key=str)}
-        return ComparedShard(
+        return Compared(
             known_identity(own),
+            self.found,
+            self.newest,
             lost,
             concerned,
             frozenset(table for table, reason in reasons.items() if reason is None),
@@ -213,19 +192,13 @@ class _Source:
 @contextmanager
 def _opened(
     config: PublisherConfig, ports: Ports, *, repairs: bool
-) -> Iterator[tuple[_Source, list[DatabaseTopics]]]:
-    """Connect to the database, and open its topics by shard."""
-    with ports.connect(config.source) as connection, open_topics(config, ports) as shards:
+) -> Iterator[tuple[_Source, DatabaseTopics]]:
+    """Connect to the database, and open its topics."""
+    with ports.connect(config.source) as connection, open_topics(config, ports) as topics:
         found, newest = visible_identity(connection), max_lsn(connection)
-        if not has_checkpoint_topic(shards[0], config.kafka.start_timeout_s):
+        if not has_checkpoint_topic(topics, config.kafka.start_timeout_s):
             raise _nothing_published(config)
-        yield _Source(connection, config, found, newest, repairs), shards
-
-
-def _not_empty(config: PublisherConfig, compared: Compared) -> Compared:
-    if not compared.shards:
-        raise _nothing_published(config)
-    return compared
+        yield _Source(connection, config, found, newest, repairs), topics
 
 
 def _nothing_published(config: PublisherConfig) -> CheckpointError:

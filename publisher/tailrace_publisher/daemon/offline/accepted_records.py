@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 from tailrace_publisher.daemon.offline.lost_history import LostHistory
+from tailrace_publisher.daemon.offline.own_record import Rewrite
 from tailrace_publisher.daemon.offline.repairable import rows_of
-from tailrace_publisher.daemon.shards.own_record import Rewrite
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.table_state import TableEvent, TableState
 from tailrace_publisher.runtime import DatabaseTopics
@@ -27,13 +27,13 @@ def accepting(
     again: frozenset[TableName],
     repaired: frozenset[TableName],
 ) -> Rewrite:
-    """Return what the acceptance of a database writes for a shard.
+    """Return what the acceptance of a database writes.
 
     The progress record closes nothing. It leaves out the tables that start again, so that no reader
     takes their next rows for those of an earlier snapshot.
 
     Args:
-        state: restored from the shard's checkpoint; changed by this.
+        state: restored from the checkpoint; changed by this.
         own: the database's own record in it.
         again: published tables that start again by a snapshot.
         repaired: published tables whose rows are read again by their keys.
@@ -48,7 +48,7 @@ def accepting(
         return Rewrite(checkpoints)
     closed = str(own.closed_lsn)
     progress = Progress(
-        shard=topics.shard.number,
+        shard=0,
         server=topics.server,
         database=topics.database,
         after_lsn=closed,
@@ -57,7 +57,6 @@ def accepting(
         closed=False,
         published_ms=now_ms,
         snapshotting=[topics.names.data(t) for t in state.out_of_cut() if t not in again],
-        shards=topics.shard.map.shards,
     )
     told = {
         "kept_lsn": None if lost.kept is None else str(lost.kept),

@@ -49,7 +49,7 @@ class LostEvents:
 
 @dataclass(frozen=True, slots=True)
 class LostHistory:
-    """What the topics of a shard and the log of the database do not have in common.
+    """What the topics and the log of the database do not have in common.
 
     Attributes:
         kept: last closed LSN that both have. None if none was found.
@@ -100,10 +100,10 @@ def lost_history(
     state: PublisherState,
     instances: Iterable[CaptureInstance],
 ) -> LostHistory:
-    """Compare a shard's progress records with the log of the database.
+    """Compare the progress records with the log of the database.
 
     Args:
-        state: restored from the shard's checkpoint.
+        state: restored from the checkpoint.
         instances: all capture instances of the database.
 
     Raises:

@@ -26,7 +26,7 @@ _INEXACT: Final = frozenset({"float", "real", "time", "datetimeoffset", "hierarc
 
 
 class Repairable:
-    """Judges the tables of one shard.
+    """Judges the tables.
 
     Args:
         instances: all capture instances of the database, by name.

@@ -206,7 +206,7 @@ class Signals:
             self._refuse(offset, f"{what}: {refusal}", str(table.name))
 
     def _named(self, offset: int, names: Iterable[str]) -> Iterator[tuple[str, PublishedTable]]:
-        """Yield the named tables that are published here; refuse names that no shard publishes."""
+        """Yield the named tables that are published here; refuse names of no published table."""
         for name in names:
             found = self._tables.find(name)
             if len(found) > 1:

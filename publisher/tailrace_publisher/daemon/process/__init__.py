@@ -1,1 +1,1 @@
-"""One process: a publisher of all tables, of a shard, of several databases; its HTTP endpoint."""
+"""One process: a publisher of one database, of several, of those of a fleet; its HTTP endpoint."""

@@ -41,6 +41,12 @@ def routes_of_all(databases: Sequence[OneDatabase]) -> Routes:
     return routes
 
 
+def routes_of_only(databases: Sequence[OneDatabase]) -> Routes:
+    """Return the routes of a process with one database: those of a publisher that is alone."""
+    (one,) = databases
+    return {**routes_of(one.runtime, one, one), ("POST", "/start"): Route(partial(_start, one))}
+
+
 def _start(one: OneDatabase, _: Request) -> Response:
     if not one.request_start():
         raise Refused(HTTPStatus.CONFLICT, f"{one.name} is not stopped: {one.phase}")
@@ -71,7 +77,11 @@ class _Pages:
         away = self._in_phases({"starting", "stopped", "retrying", "paused"})
         if away:
             return Response.of_text(f"not publishing, {away}", HTTPStatus.SERVICE_UNAVAILABLE)
-        return Response.of_text("publishing")
+        elsewhere = [one.name for one in self._databases if one.phase == "elsewhere"]
+        if not elsewhere:
+            return Response.of_text("publishing")
+        here = ", ".join(one.name for one in self._databases if one.name not in elsewhere)
+        return Response.of_text(f"publishing {here or 'none'}; elsewhere: {', '.join(elsewhere)}")
 
     def metrics(self, request: Request) -> Response:
         for one in self._databases:

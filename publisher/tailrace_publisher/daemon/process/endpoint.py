@@ -118,6 +118,8 @@ class _Pages:
             return hang
         if self._board.phase == "running":
             return Response.of_text("publishing")
+        if self._board.phase == "elsewhere":
+            return Response.of_text("standing by: another member of the fleet publishes it")
         return Response.of_text(
             f"not publishing, {self._board.phase}", HTTPStatus.SERVICE_UNAVAILABLE
         )
@@ -146,7 +148,7 @@ class _Pages:
     def pause(self, _: Request, *, is_paused: bool) -> Response:
         if self._board.phase not in {"running", "paused"}:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, f"not publishing, {self._board.phase}")
-        if self._board.paused == {is_paused}:
+        if self._board.is_paused == is_paused:
             raise Refused(HTTPStatus.CONFLICT, is_so_already(is_paused=is_paused))
         return self._send(PauseSignal(is_paused), [])
 

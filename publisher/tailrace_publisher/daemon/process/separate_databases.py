@@ -12,7 +12,7 @@ from tailrace_service.options.endpoint import EndpointOptions
 def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
     """Return why databases cannot be published in one process; a sentence each, with the fix.
 
-    LSNs of two databases cannot be compared, and neither can their progress, checkpoints and maps.
+    LSNs of two databases cannot be compared, and neither can their progress and checkpoints.
     So each database needs its own topics.
 
     Args:
@@ -42,6 +42,17 @@ def problems_of(configs: Mapping[str, PublisherConfig]) -> list[str]:
             problems.append(
                 f"databases {one} and {two} differ in {', '.join(own)}, but the process has only"
                 " one endpoint. Fix: give them the same values"
+            )
+        if a.fleet.join != b.fleet.join or (a.fleet.join and a.fleet_group != b.fleet_group):
+            problems.append(
+                f"databases {one} and {two} differ in fleet, but the process is one member of one"
+                f" group ({a.fleet_group}, {b.fleet_group}). Fix: give both the same fleet.join and"
+                " fleet.group"
+            )
+        elif a.fleet.join and a.kafka.bootstrap != b.kafka.bootstrap:
+            problems.append(
+                f"databases {one} and {two} differ in kafka.bootstrap, but a fleet is a consumer"
+                " group of one cluster. Fix: publish them by fleets of their own"
             )
     return problems
 

@@ -126,7 +126,7 @@ class Conductor:
         config, ports = self._runtime.config, self._runtime.ports
         try:
             with ports.registry(config.registry) as registry:
-                topics = database_topics(config, ports, registry, self._runtime.shard)
+                topics = database_topics(config, ports, registry)
                 return was_published_before(topics, FIRST_PUBLISH_S)
         except (PublisherError, RegistryError) as unknown:
             _log.warning("checkpoint_not_visible", reason=str(unknown))

@@ -64,8 +64,6 @@ class SnapshotModes:
     def is_over(self) -> bool:
         """Return whether only snapshots were wanted and all are published.
 
-        A shard without tables has none to wait for.
-
         Raises:
             SnapshotsIncomplete: tables were stopped; the others are published.
         """
@@ -74,9 +72,7 @@ class SnapshotModes:
         state = self._committer.state
         states = {table.name: state.of(table.name).state for table in self._tables}
         given_up = {TableState.STOPPED, TableState.HALTED}
-        if not states:
-            return self._tables.are_all_elsewhere
-        if not {TableState.FOLLOWED, *given_up}.issuperset(states.values()):
+        if not states or not {TableState.FOLLOWED, *given_up}.issuperset(states.values()):
             return False
         stopped = [name for name, found in states.items() if found in given_up]
         if stopped:

@@ -27,7 +27,6 @@ from tailrace_publisher.daemon.session.session import Session, SessionParts
 from tailrace_publisher.daemon.session.snapshot_driver import SnapshotDriver
 from tailrace_publisher.daemon.session.snapshot_modes import SnapshotModes
 from tailrace_publisher.daemon.session.stream import Stream
-from tailrace_publisher.daemon.shards.other_shards import OtherShards
 from tailrace_publisher.daemon.start.carried_state import CarriedState
 from tailrace_publisher.daemon.start.first_publish import was_published_before
 from tailrace_publisher.daemon.start.opened import opened_state
@@ -44,7 +43,7 @@ from tailrace_publisher.daemon.upkeep.upkeep import open_upkeep
 from tailrace_publisher.deliver.delivery import KafkaDelivery
 from tailrace_publisher.deliver.options import DeliveryOptions
 from tailrace_publisher.deliver.topic_settings import progress_settings
-from tailrace_publisher.errors import ConfigError, PreflightError
+from tailrace_publisher.errors import PreflightError
 from tailrace_publisher.options.events import OnBadEvent
 from tailrace_publisher.options.publisher_config import PublisherConfig
 from tailrace_publisher.options.tables import OnRename
@@ -62,7 +61,7 @@ from tailrace_publisher.source.pages.commits_ahead import CommitsAhead
 from tailrace_publisher.source.pages.page_lanes import PageLane, PageLanes
 from tailrace_publisher.source.pages.page_readers import BlockReading
 from tailrace_publisher.source.pages.page_size import PageLimit
-from tailrace_schemas.records.shards import transactional_id
+from tailrace_schemas.records.transactional_ids import transactional_id
 from tailrace_schemas.topics.topic_names import TableName
 
 _log = structlog.get_logger(__name__)
@@ -79,14 +78,12 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
         PublisherError, RegistryError: why the session cannot be created.
     """
     config, ports = runtime.config, runtime.ports
-    _check_shard(runtime)
     with ExitStack() as resources:
         control = resources.enter_context(_connection(runtime))
-        found, checked = check_source(config, control, carried.catalog)
+        problems, checked = check_source(config, control, carried.catalog)
         just_read: Catalog | None = checked
-        problems = [problem for problem in found if runtime.has(problem.table)]
         registry = resources.enter_context(ports.registry(config.registry))
-        topics = database_topics(config, ports, registry, runtime.shard)
+        topics = database_topics(config, ports, registry)
         if problems:
             chosen = {i.table for i in checked.instances if runtime.selects(i.table)}
             if refuses_first_start(problems, chosen) and not was_published_before(topics):
@@ -113,7 +110,7 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
             check_held(read({}).instances, runtime.selects, state.start_lsn)
         intake = TableIntake(
             runtime,
-            Renames(state, carried.stopped, runtime, read, OtherShards(topics)),
+            Renames(state, carried.stopped, runtime, read),
             versions,
             TableTopics(config, delivery.ensure_topics, carried.stopped),
             state,
@@ -157,21 +154,6 @@ def ready_session(runtime: Runtime, carried: CarriedState) -> Iterator[Session]:
                 watch=CaptureWatch(control, config.capture_stall_s, runtime.metrics),
                 upkeep=open_upkeep(runtime, control, topics, tables, state, resources),
             ),
-        )
-
-
-def _check_shard(runtime: Runtime) -> None:
-    """Check that a database with transaction metadata has one publisher, which counts events.
-
-    Raises:
-        ConfigError: the database is published in shards.
-    """
-    if runtime.config.transaction_metadata and not runtime.shard.is_whole:
-        raise ConfigError(
-            [
-                "transaction_metadata = true: one publisher must count all events of a transaction,"
-                " but this database is published in shards. Fix: use one of the two only"
-            ]
         )
 
 
@@ -229,9 +211,7 @@ def _snapshots(
 def _delivery_options(runtime: Runtime) -> DeliveryOptions:
     config = runtime.config
     return DeliveryOptions(
-        transactional_id=transactional_id(
-            config.prefix, config.source.database, runtime.shard.map.shards, runtime.shard.number
-        ),
+        transactional_id=transactional_id(config.prefix, config.source.database),
         replication_factor=config.kafka.replication_factor,
         tombstones=config.tombstones,
         commit_timeout_s=config.kafka.commit_timeout_s,

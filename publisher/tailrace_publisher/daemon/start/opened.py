@@ -10,8 +10,7 @@ import structlog
 from tailrace_publisher.checkpoint.published import newest_published, others_published
 from tailrace_publisher.checkpoint.reader import read_checkpoints
 from tailrace_publisher.daemon.checks.database_spelling import check_spelling
-from tailrace_publisher.daemon.shards.agreed_map import check_map
-from tailrace_publisher.daemon.shards.own_record import end_older_publisher
+from tailrace_publisher.daemon.offline.own_record import end_older_publisher
 from tailrace_publisher.daemon.start.carried_state import CarriedState
 from tailrace_publisher.daemon.start.lost_checkpoint import is_whole, state_without_checkpoint
 from tailrace_publisher.daemon.start.read_mode import apply_read_mode
@@ -42,17 +41,15 @@ def opened_state(
     """Create the state to continue from: the checkpoint's, else that of a first start.
 
     Args:
-        topics: of the session's shard, whose transactional id this session already has.
+        topics: of the database, whose transactional id this session already has.
         carried: what outlives the session.
 
     Raises:
         PublisherReplaced: another publisher has taken over.
-        ShardsDiffer: the tables were resharded meanwhile.
         ConfigError: another database is published under the prefix.
         PublisherError, RegistryError: a system does not answer, or the database has changed.
     """
     stored = end_older_publisher(config, topics, read_checkpoints(topics))
-    check_map(topics, stored.database)
     if not carried.fencing.found(stored.database, stored.stopped):
         carried.doubt_registry()
         if stored.database is not None:
@@ -86,12 +83,12 @@ def opened_state(
         apply_start_position(config, control, topics.kafka, newest, state)
         state.commit = continuity(control, state.position.commit_lsn).commit
         apply_read_mode(state, None, config.source.read_mode)
-        state.map_number = topics.shard.map.number
+        state.map_number = 0
         return state
     apply_read_mode(state, stored.database, config.source.read_mode)
     log_ignored_start(config.start, carried.once, f"there is a checkpoint, at {state.position}")
     _check_continues(control, state, known_identity(stored.database), identity, newest)
-    state.map_number = topics.shard.map.number
+    state.map_number = 0
     _log.info("checkpoint_found", database=topics.database, position=str(state.position))
     return state
 

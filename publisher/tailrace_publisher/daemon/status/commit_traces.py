@@ -25,7 +25,6 @@ class CommitTraces:
         self._traces = runtime.traces
         self._clock = runtime.clock
         self._prefix, self._database = runtime.config.prefix, runtime.config.source.database
-        self._shard = runtime.shard.number
         self._planned_ms = self._sealed_ms = 0
         self._oldest_ms: int | None = None
         self._read_ms = 0
@@ -62,7 +61,7 @@ class CommitTraces:
         if self._traces is None or closed == after:
             return
         oldest_ms, self._oldest_ms = self._oldest_ms, None
-        key = TraceKey(self._prefix, self._database, self._shard, str(closed))
+        key = TraceKey(self._prefix, self._database, 0, str(closed))
         if not events or oldest_ms is None or not self._traces.wants(key):
             return
         read_ms, sealed_ms, ended_ms = self._read_ms, self._sealed_ms, self._clock.now_ms()

@@ -1,15 +1,12 @@
 """What a publisher reports of itself: written by its thread, read by those of its endpoint.
 
-Boards form a tree: a database reports what its shards report together, a shard what its publisher
-does. The publisher prepares nothing for the readers, so they cost it nothing. They read immutable
+The publisher prepares nothing for the readers, so they cost it nothing. They read immutable
 values (records, positions) and copies that the interpreter creates in one step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
@@ -17,16 +14,12 @@ from tailrace_publisher.daemon.tables.table_record import TableRecord
 from tailrace_publisher.daemon.tables.table_state import UNREAD, WHOLE, TableState
 from tailrace_publisher.runtime import Runtime
 from tailrace_schemas.topics.topic_names import TableName
-from tailrace_service.status import DaemonStatus, TableStatus, by_name, of_shards
+from tailrace_service.status import DaemonStatus, TableStatus, by_name
 
-Phase = Literal["starting", "running", "retrying", "paused", "stopped", "ended"]
-"""The last two occur only with several databases (one_database.py): waiting does not cure the error
-that stopped one, or nothing more is wanted of it."""
+Phase = Literal["starting", "running", "retrying", "paused", "stopped", "ended", "elsewhere"]
+"""The last three occur only with several databases or a fleet (one_database.py): waiting does not
+cure the error that stopped one, nothing more is wanted of it, or another member publishes it."""
 
-_ORDER: Final[tuple[Phase, ...]] = ("retrying", "starting", "paused", "running")
-"""The phase of several boards is the first of these that one of them has."""
-_LOOKS_S: Final = 300.0
-"""Longest time of a start and of a poll of the consumer group before any shard is here."""
 _START_S: Final = 120.0
 """Longest time of a start beyond the time limits of the configuration."""
 _STATES: Final = {TableState.SNAPSHOTTING: "snapshotting", TableState.FOLLOWED: "followed"}
@@ -46,73 +39,36 @@ _FIGURES: Final = {
 }
 
 
-class StatusBoard:
-    """What a part of a process reports: its own state, and that of the boards below it as one."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._phase: Phase = "starting"
-        self._since_ms = runtime.clock.now_ms()
-        self._turned_at = runtime.clock.monotonic()
-
-    def turned(self) -> None:
-        """Note that it has taken a step."""
-        self._turned_at = self._runtime.clock.monotonic()
-
-    @property
-    def parts(self) -> Sequence[StatusBoard]:
-        """The boards below it."""
-        return ()
+class StatusBoard(Protocol):
+    """What the endpoint shows of one database."""
 
     @property
     def phase(self) -> Phase:
-        """The phase of the part that is furthest from publishing; its own if it has no part."""
-        phases = {part.phase for part in self.parts} or {self._phase}
-        return next(phase for phase in _ORDER if phase in phases)
+        """The present phase."""
 
     @property
     def still_s(self) -> float:
-        """Seconds without a step, of the part that has waited longest."""
-        own = self._runtime.clock.monotonic() - self._turned_at
-        return max([own, *(part.still_s for part in self.parts)])
+        """Seconds without a step."""
 
     @property
     def still_max_s(self) -> float:
         """Seconds without a step that time limits explain; after more, it hangs."""
-        return max((part.still_max_s for part in self.parts), default=_LOOKS_S)
 
     @property
-    def paused(self) -> frozenset[bool]:
-        """Whether an operator has paused it; both if its parts differ."""
-        return frozenset[bool]().union(*(part.paused for part in self.parts))
+    def is_paused(self) -> bool:
+        """Whether an operator has paused it."""
 
     def records(self) -> dict[TableName, TableRecord]:
         """Return the record of each table."""
-        return {name: known for part in self.parts for name, known in part.records().items()}
 
     def measure(self) -> None:
         """Set the figures that are computed from others, before they are read."""
-        for part in self.parts:
-            part.measure()
 
     def status(self) -> DaemonStatus:
-        """Return its whole status; the closed LSN is the smallest of its parts."""
-        return of_shards(self._own_status(), [part.status() for part in self.parts])
-
-    def _own_status(self) -> DaemonStatus:
-        config = self._runtime.config
-        return DaemonStatus(
-            program="publisher",
-            state=self.phase,
-            since_ms=self._since_ms,
-            now_ms=self._runtime.clock.now_ms(),
-            prefix=config.prefix,
-            database=config.source.database,
-            errors=self._runtime.metrics.failures.newest_first(),
-        )
+        """Return the whole status."""
 
 
-class PublisherBoard(StatusBoard):
+class PublisherBoard:
     """The present state of one publisher.
 
     Attributes:
@@ -121,7 +77,10 @@ class PublisherBoard(StatusBoard):
     """
 
     def __init__(self, runtime: Runtime, stopped: StoppedTables) -> None:
-        super().__init__(runtime)
+        self._runtime = runtime
+        self._phase: Phase = "starting"
+        self._since_ms = runtime.clock.now_ms()
+        self._turned_at = runtime.clock.monotonic()
         self._stopped = stopped
         self._state: PublisherState | None = None
         self.estimates: dict[TableName, int | None] = {}
@@ -133,6 +92,10 @@ class PublisherBoard(StatusBoard):
         if phase != self._phase:
             self._phase, self._since_ms = phase, self._runtime.clock.now_ms()
         self.turned()
+
+    def turned(self) -> None:
+        """Note that it has taken a step."""
+        self._turned_at = self._runtime.clock.monotonic()
 
     def set_state(self, state: PublisherState) -> None:
         """Start another session, with its state."""
@@ -146,6 +109,11 @@ class PublisherBoard(StatusBoard):
         return self._runtime.config.metrics_port is not None
 
     @property
+    def still_s(self) -> float:
+        """Seconds without a step."""
+        return self._runtime.clock.monotonic() - self._turned_at
+
+    @property
     def still_max_s(self) -> float:
         """Seconds without a step that time limits explain; beyond it, it hangs."""
         config = self._runtime.config
@@ -156,11 +124,6 @@ class PublisherBoard(StatusBoard):
     def phase(self) -> Phase:
         """The present phase."""
         return "paused" if self._phase == "running" and self.is_paused else self._phase
-
-    @property
-    def paused(self) -> frozenset[bool]:
-        """Whether an operator has paused it."""
-        return frozenset({self.is_paused})
 
     def measure(self) -> None:
         """Set the figures that are computed from others, before they are read."""
@@ -182,14 +145,20 @@ class PublisherBoard(StatusBoard):
         """Return the whole status."""
         metrics, state = self._runtime.metrics, self._state
         paused_ms = None if state is None or self.phase != "paused" else state.paused_since_ms
-        return replace(
-            self._own_status(),
+        config = self._runtime.config
+        return DaemonStatus(
+            program="publisher",
+            state=self.phase,
             since_ms=paused_ms or self._since_ms,
+            now_ms=self._runtime.clock.now_ms(),
+            prefix=config.prefix,
+            database=config.source.database,
             closed_lsn=None if state is None else str(state.closed_lsn),
             closed_commit_ms=metrics.closed_commit_ms,
             lag_s=metrics.value("tailrace_lag_seconds"),
             figures={name: metrics.value(figure) for name, figure in _FIGURES.items()},
             tables=by_name(self.tables()),
+            errors=metrics.failures.newest_first(),
         )
 
     def tables(self) -> list[TableStatus]:

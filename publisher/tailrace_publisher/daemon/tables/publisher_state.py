@@ -48,7 +48,7 @@ class PublisherState(TableRecords):
         announced_lsn: LSN up to which schema changes are published; None if they are not published.
         paused_since_ms: since when the publisher is paused, milliseconds UTC; None if it is not.
         by_function: whether changes are read through the query functions, without command ids.
-        map_number: of the map of shards.
+        map_number: 0 in records of this form; None in one of a release up to 0.2.
         resnapshots_all: whether every table gets a snapshot, whatever the configuration says of new
             tables, because the checkpoint was lost.
     """

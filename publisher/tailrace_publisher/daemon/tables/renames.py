@@ -15,7 +15,6 @@ from dataclasses import replace
 import structlog
 
 from tailrace_publisher.change.instance import CaptureInstance
-from tailrace_publisher.daemon.shards.other_shards import OtherShards
 from tailrace_publisher.daemon.tables.publisher_state import PublisherState
 from tailrace_publisher.daemon.tables.stopped import StoppedTables, reason_of
 from tailrace_publisher.daemon.tables.table_record import TableRecord
@@ -44,14 +43,12 @@ class Renames:
         stopped: StoppedTables,
         runtime: Runtime,
         read: Callable[[Mapping[int, TableName]], Catalog],
-        others: OtherShards,
     ) -> None:
         self._state = state
         self._stopped = stopped
         self._selects = runtime.selects
         self._keeps_topic = runtime.config.tables.on_rename is OnRename.KEEP_TOPIC
         self._read = read
-        self._others = others
         self._logged: set[TableName] = set()
 
     def catalog(self) -> Catalog:
@@ -59,28 +56,10 @@ class Renames:
 
         Raises:
             SourceError: the server did not answer.
-            CheckpointUnavailable, CheckpointError, RegistryError: the tables that other shards
-                publish cannot be read.
         """
-        catalog = self._read(self._names())
-        own, known = self._state.published_as(), self._others.published_as
-        self._others.look_for(
-            instance
-            for instance in catalog.instances
-            if instance.source_object_id not in own and self._selects(instance.table)
-        )
-        if self._others.published_as is not known and self._keeps_topic:
-            catalog = self._read(self._names())
+        catalog = self._read(self._state.published_as() if self._keeps_topic else {})
         self._log_renames(catalog.instances)
         return catalog
-
-    def _names(self) -> dict[int, TableName]:
-        """Return the names that tables keep, by object id."""
-        return self._published_as() if self._keeps_topic else {}
-
-    def _published_as(self) -> dict[int, TableName]:
-        """Return tables' published names, by object id; those of this shard win."""
-        return {**self._others.published_as, **self._state.published_as()}
 
     def _log_renames(self, instances: Iterable[CaptureInstance]) -> None:
         """Log once for each table that continues under its old name."""
@@ -108,7 +87,7 @@ class Renames:
             found: the tables to publish, with their instances.
             captured: all instances of the database.
         """
-        published = self._published_as()
+        published = self._state.published_as()
         for name, instances in found.items():
             for instance in instances:
                 was = published.get(instance.source_object_id, name)
@@ -163,8 +142,5 @@ class Renames:
         return True
 
     def _has_started(self, name: TableName, object_id: int | None) -> bool:
-        """Return whether a table started under its new name, here or in its present shard."""
-        if self._selects(name):
-            return self._state.of(name).source_object_id == object_id
-        self._others.look()
-        return object_id is not None and self._others.published_as.get(object_id) == name
+        """Return whether a table started under its new name."""
+        return self._selects(name) and self._state.of(name).source_object_id == object_id

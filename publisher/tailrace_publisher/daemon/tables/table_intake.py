@@ -45,7 +45,6 @@ class TableIntake:
 
     Attributes:
         tables: those that are captured and selected.
-        elsewhere: those that other shards publish.
         catalog_state: of the catalog when it was last read; None before.
         refreshed: how often the catalog was read.
     """
@@ -67,7 +66,6 @@ class TableIntake:
         self._state = state
         self._update = TableUpdate(runtime.config, renames, versions, topics, state)
         self.tables: dict[TableName, PublishedTable] = {}
-        self.elsewhere: set[TableName] = set()
         self.catalog_state: CatalogState | None = None
         self.refreshed = 0
 
@@ -122,9 +120,6 @@ class TableIntake:
         catalog = self._renames.catalog()
         captured = by_table(catalog.instances)
         found = {n: self._read_of(n, i) for n, i in captured.items() if self._selects(n)}
-        self.elsewhere = {
-            name for name in captured if name not in found and self._config.tables.selects(name)
-        }
         self._notice_gone(found, catalog)
         self._renames.check(found, catalog.instances)
         names = self._topics.with_one(found)

@@ -109,17 +109,12 @@ class PublishedTables:
         return self._intake.failure()
 
     def find(self, name: str) -> list[TableName]:
-        """Return the tables that a name may mean, including those that other shards publish."""
-        return meant_by(name, [*self._intake.tables, *self._intake.elsewhere])
+        """Return the tables that a name may mean."""
+        return meant_by(name, self._intake.tables)
 
     def get(self, table: TableName) -> PublishedTable | None:
-        """Return a table that is published here; None if another shard publishes it."""
+        """Return a published table; None if there is none of that name."""
         return self._intake.tables.get(table)
-
-    @property
-    def are_all_elsewhere(self) -> bool:
-        """Whether other shards publish everything that is captured and selected."""
-        return not self._intake.tables and bool(self._intake.elsewhere)
 
     def rows_refusal(
         self, table: PublishedTable, connection: Connection | None = None

@@ -10,7 +10,6 @@ import structlog
 
 from tailrace_publisher.daemon.adapters.production import SystemClock, production_ports
 from tailrace_publisher.daemon.process.endpoint import endpoint
-from tailrace_publisher.daemon.status.shard_board import ShardBoard
 from tailrace_publisher.daemon.status.status_board import PublisherBoard
 from tailrace_publisher.daemon.tables.stopped import StoppedTables
 from tailrace_publisher.metrics.publisher_metrics import Metrics
@@ -57,27 +56,3 @@ def test_the_endpoint_tells_it_until_the_next_step():
             assert answer.text.startswith(f"no step for {clock.passed_s:.0f} s")
         board.turned()
         assert [client.get(path).status_code for path in paths] == [200, 200]
-
-
-def test_shards_report_the_one_that_is_furthest_from_publishing():
-    clock = Clock()
-    runtime = runtime_of(clock)
-    together, first, second = ShardBoard(runtime), board_of(runtime), board_of(runtime)
-    assert (together.phase, together.paused) == ("starting", frozenset())
-    own_max_s = together.still_max_s
-    for number, board in enumerate((first, second)):
-        together.add(number, board, runtime.metrics)
-        board.enter("running")
-    assert (together.phase, together.paused) == ("running", {False})
-    assert together.still_max_s == first.still_max_s != own_max_s
-
-    clock.passed_s = 5
-    together.turned()
-    first.enter("retrying")
-    assert (together.phase, together.still_s) == ("retrying", 5)
-    second.turned()
-    assert together.still_s == 0
-    status = together.status()
-    assert (status.state, status.figures["shards_here"]) == ("retrying", 2)
-    together.remove(0)
-    assert together.phase == "running"

@@ -54,7 +54,7 @@ class Tables:
         return meant_by(name, TABLES)
 
     def get(self, table: TableName) -> TableName | None:
-        return None if table is LINES else table  # another shard's
+        return None if table is LINES else table
 
     def read_all(self, table: TableName) -> None:
         self.begun.append(table)

@@ -36,7 +36,7 @@ class Known(SchemaRegistry):
 PROGRESS = Progress(
     0, "s", "db", "a", "b", None, True, 5,
     [PartitionProgress("t", 3, 10, 20, 9, -(2**63), [1, 2], 2**40, OperationCounts(1, 2, 3, 3))],
-    ["t2"], 2, [PatchedColumns("t", ["a", "b"])],
+    ["t2"], 1, [PatchedColumns("t", ["a", "b"])],
 )  # fmt: skip
 CHECKPOINT = TableCheckpoint(
     "done", ChangePosition(Lsn(1, 2, 3), 2**31 - 1, Lsn(1, 2, 1), Operation.INSERT), Lsn(1, 0, 1)
@@ -65,9 +65,9 @@ def test_progress_of_the_first_form_does_not_know_bytes_and_operations() -> None
 @pytest.mark.parametrize(
     ("schema", "progress"),
     [
-        (PROGRESS_SCHEMA, replace(PROGRESS, shards=1)),
-        (SHARDS_SCHEMA, replace(PROGRESS, shards=1, patched=[])),
-        (ONE_SHARD_SCHEMA, replace(PROGRESS, shards=1, patched=[])),
+        (PROGRESS_SCHEMA, PROGRESS),
+        (SHARDS_SCHEMA, replace(PROGRESS, patched=[])),
+        (ONE_SHARD_SCHEMA, replace(PROGRESS, patched=[])),
     ],
 )
 def test_each_form_of_progress_is_read_without_the_registry(

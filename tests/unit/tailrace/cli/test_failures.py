@@ -29,7 +29,6 @@ COMMANDS = (
     ["seek", "readers"],
     ["schema", "dbo.orders"],
     ["snapshot", "dbo.orders"],
-    ["reshard"],
 )
 
 

@@ -1,20 +1,15 @@
-"""What several shards tell of themselves together: statuses, counts, partitions."""
+"""What several publishers tell together: statuses, counts, records."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import pytest
 from prometheus_client import generate_latest
 
-from tailrace.doctor.findings import Level
-from tailrace.doctor.shards import look_at_shards
 from tailrace.reading.progress import DividedIntoShards, decode
 from tailrace_publisher.daemon.status.labelled_metrics import LabelledMetrics
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
-from tailrace_schemas.topics.topic_names import TopicNames
 from tailrace_service.status import DaemonStatus, Failure, TableStatus, of_shards
 
 
@@ -45,6 +40,15 @@ def test_the_slowest_shard_says_what_all_have_closed():
     assert (found.state, found.since_ms) == ("running", 2)
 
 
+def test_members_that_stand_by_count_only_if_all_do():
+    standby = DaemonStatus("publisher", "elsewhere", 1, 9, "p", "shop")
+    first = shard(1, "b")
+    for own in (standby, first):
+        found = of_shards(own, [standby, first])
+        assert (found.state, found.closed_lsn) == ("running", "b")
+    assert of_shards(standby, [standby, standby]).state == "elsewhere"
+
+
 def test_nothing_is_closed_while_one_does_not_know():
     first = shard(1, "b")
     found = of_shards(first, [first, shard(2, None, None)])
@@ -52,40 +56,24 @@ def test_nothing_is_closed_while_one_does_not_know():
     assert len(found.tables) == len(found.errors) == 2
 
 
-def test_counts_have_their_shard():
-    metrics = LabelledMetrics("shard")
-    for number in range(2):
+def test_counts_have_their_database():
+    metrics = LabelledMetrics("database")
+    for number, name in enumerate(("crm", "shop")):
         counts = Metrics()
-        metrics.parts[str(number)] = counts.registry
+        metrics.parts[name] = counts.registry
         counts.rows.labels(topic="t").inc(number + 1)
     text = generate_latest(metrics).decode()
-    assert 'tailrace_rows_total{shard="0",topic="t"} 1.0' in text
-    assert 'tailrace_rows_total{shard="1",topic="t"} 2.0' in text
+    assert 'tailrace_rows_total{database="crm",topic="t"} 1.0' in text
+    assert 'tailrace_rows_total{database="shop",topic="t"} 2.0' in text
     assert text.count("# TYPE tailrace_rows_total counter") == 1
-    databases = LabelledMetrics("database")
-    databases.parts.update(shop=metrics, crm=counts.registry)
-    text = generate_latest(databases).decode()
-    assert 'tailrace_rows_total{database="shop",shard="0",topic="t"} 1.0' in text
-    assert 'tailrace_rows_total{database="crm",topic="t"} 2.0' in text
-    assert text.count("# TYPE tailrace_rows_total counter") == 1
-
-
-@pytest.mark.parametrize(
-    ("shards", "partitions", "level"), [(2, 2, Level.OK), (1, 3, Level.PROBLEM)]
-)
-def test_doctor_compares_shards_with_partitions(shards: int, partitions: int, level: Level):
-    names = TopicNames("p")
-    topic = SimpleNamespace(partitions=dict.fromkeys(range(partitions)))
-    metadata = SimpleNamespace(topics=dict.fromkeys([names.offsets, names.progress], topic))
-    (found,) = look_at_shards(metadata, names, shards)
-    assert found.level is level
-    assert found.fix is None or "publisher.shards.count: 3" in found.fix.text
 
 
 def test_records_without_a_number_of_shards_are_of_one():
     record = Progress(0, "s", "d", "a", "b", None, closed=True, published_ms=1, shards=3)
     with pytest.raises(DividedIntoShards):
         decode(RecordEncoder(PROGRESS_SCHEMA, 7).encode(record.to_record()))
+    record = Progress(0, "s", "d", "a", "b", None, closed=True, published_ms=1)
+    assert decode(RecordEncoder(PROGRESS_SCHEMA, 7).encode(record.to_record())).shards == 1
     assert decode(RecordEncoder(ONE_SHARD_SCHEMA, 7).encode(record.to_record())).shards == 1
 
 

@@ -1,4 +1,4 @@
-"""A command's change of a shard's own record, under the shard's transactional id."""
+"""A change of the database's own record in the publisher's place, under its transactional id."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from dataclasses import dataclass, replace
 import structlog
 
 from tailrace_publisher.checkpoint.reader import Stored, read_checkpoints
-from tailrace_publisher.daemon.shards.agreed_map import command_producer
 from tailrace_publisher.deliver.fixed_records import Checkpoints, FixedRecords
+from tailrace_publisher.deliver.producer import TransactionalProducer
 from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.ports import KafkaAccess
 from tailrace_publisher.runtime import DatabaseTopics
 from tailrace_schemas.records.checkpoint import CheckpointKey, DatabaseCheckpoint
 from tailrace_schemas.records.progress import Progress
-from tailrace_schemas.records.shards import older_transactional_id, transactional_id
+from tailrace_schemas.records.transactional_ids import older_transactional_id, transactional_id
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What a command writes in a shard's place, in one Kafka transaction.
+    """What a command writes in the publisher's place, in one Kafka transaction.
 
     Attributes:
         progress: a progress record, if it concerns readers.
@@ -39,7 +40,7 @@ def rewrite_own_record(
     name: str,
     change: Callable[[Stored, DatabaseCheckpoint], Rewrite],
 ) -> Stored:
-    """Take a transactional id, then change a shard's records if it has any.
+    """Take a transactional id, then change the database's records if it has any.
 
     A publisher with that id can commit no more, and learns from the record that it was replaced.
 
@@ -63,12 +64,26 @@ def rewrite_own_record(
             producer.begin()
             producer.produce(names.offsets, records.checkpoints(wanted.checkpoints), {})
             if wanted.progress is not None:
-                message = (None, records.progress(wanted.progress.to_record()), topics.partition)
+                message = (None, records.progress(wanted.progress.to_record()), 0)
                 producer.produce(names.progress, [message], {}, wanted.headers)
             producer.commit()
     finally:
         producer.close()
     return stored
+
+
+def command_producer(
+    config: PublisherConfig, kafka: KafkaAccess, transactional_id: str
+) -> TransactionalProducer:
+    """Create a producer for a command's transaction; it does not take its transactional id yet.
+
+    Args:
+        transactional_id: init_transactions fences the publisher that uses it.
+    """
+    options = config.kafka
+    return TransactionalProducer(
+        kafka, transactional_id, options.transaction_timeout_ms, options.commit_timeout_s
+    )
 
 
 def own_key(topics: DatabaseTopics) -> CheckpointKey:
@@ -100,7 +115,7 @@ def end_older_publisher(config: PublisherConfig, topics: DatabaseTopics, stored:
 
     def of_this_release(_: Stored, own: DatabaseCheckpoint) -> Rewrite:
         now_ms = topics.kafka.clock.now_ms()
-        written = replace(own, map_number=topics.shard.map.number, written_ms=now_ms)
+        written = replace(own, map_number=0, written_ms=now_ms)
         return Rewrite({own_key(topics): written})
 
     rewrite_own_record(config, topics, older, of_this_release)
@@ -109,7 +124,6 @@ def end_older_publisher(config: PublisherConfig, topics: DatabaseTopics, stored:
 
 
 def _ids(topics: DatabaseTopics) -> tuple[str, str]:
-    """Return the shard's transactional ids, of earlier releases and of this one."""
-    shard, prefix = topics.shard, topics.names.prefix
-    of = (prefix, topics.database, shard.map.shards, shard.number)
+    """Return the transactional ids, of earlier releases and of this one."""
+    of = (topics.names.prefix, topics.database)
     return older_transactional_id(*of), transactional_id(*of)

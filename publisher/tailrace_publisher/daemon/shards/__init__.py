@@ -1,1 +1,0 @@
-"""Which shard has which table, as all publishers of a database agree on it."""

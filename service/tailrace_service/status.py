@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 _ERRORS_KEPT: Final = 20
-_SUMS: Final = frozenset({"source_transactions", "kafka_transactions", "source_queries"})
-"""Figures that are added up over publishers; of others the largest counts."""
-_STATES: Final = ("retrying", "starting", "running")
-"""The state of several publishers is the first of these that one of them is in."""
 UNREAD_STATES: Final = frozenset({"pending", "snapshotting", "rereading"})
 """States of a table at the publisher in which rows of its snapshot are still to be read."""
 _LARGE_BACKLOG: Final = 10_000
@@ -279,52 +275,3 @@ class LastFailures:
 def by_name(tables: Iterable[TableStatus]) -> tuple[TableStatus, ...]:
     """Tables in the order of their names."""
     return tuple(sorted(tables, key=lambda table: table.table.casefold()))
-
-
-def of_shards(own: DaemonStatus, found: Sequence[DaemonStatus]) -> DaemonStatus:
-    """Fold the status of several publishers into one.
-
-    The closed LSN is the smallest, and none where one of them has none. Members of a fleet that
-    stand by count only if all do.
-
-    Args:
-        own: gives what they have in common; if it is none of them, its state, figures and errors
-            count too.
-        found: of each of them.
-    """
-    active = [status for status in found if status.state != "elsewhere"] or found
-    if own in found:
-        own = own if own in active else active[0]
-    found = active
-    all_of = [*found] if own in found else [own, *found]
-    closed = [status for status in found if status.closed_lsn is not None]
-    least = min(closed, key=lambda status: status.closed_lsn or "", default=None)
-    if len(closed) < len(found):
-        least = None
-    names = dict.fromkeys(name for status in all_of for name in status.figures)
-    states = {status.state for status in all_of}
-    failures = [failure for status in all_of for failure in status.errors]
-    return replace(
-        own,
-        state=next((state for state in _STATES if state in states), own.state),
-        since_ms=max(status.since_ms for status in all_of),
-        closed_lsn=None if least is None else least.closed_lsn,
-        closed_commit_ms=None if least is None else least.closed_commit_ms,
-        lag_s=_largest([status.lag_s for status in found]),
-        figures={name: _figure(name, all_of) for name in names},
-        tables=by_name(table for status in found for table in status.tables),
-        errors=tuple(sorted(failures, key=lambda failure: -failure.at_ms)[:_ERRORS_KEPT]),
-    )
-
-
-def _figure(name: str, found: Sequence[DaemonStatus]) -> float | None:
-    values = [status.figures[name] for status in found if name in status.figures]
-    if name in _SUMS:
-        return sum(value or 0.0 for value in values)
-    return _largest(values)
-
-
-def _largest(values: Sequence[float | None]) -> float | None:
-    """The largest; None where one is not known."""
-    known = [value for value in values if value is not None]
-    return max(known, default=None) if len(known) == len(values) else None

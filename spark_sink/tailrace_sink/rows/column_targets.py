@@ -1,4 +1,4 @@
-"""Lake tables and writer schemas, as the columnar decoder has them. Pure."""
+"""Descriptions of lake tables and writer schemas for the columnar decoder. Pure."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _check_order_kept(
     instance has command ids, there is no other order, but a record does not say so.
 
     Args:
-        later: names of instances of which no version had begun when the part was read.
+        later: names of instances of which no version had started when the part was read.
 
     Raises:
         PositionExpired: the part may be from an instance that is gone.

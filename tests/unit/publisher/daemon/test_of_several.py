@@ -1,4 +1,4 @@
-"""What several publishers tell together: statuses, counts, records."""
+"""What is told of several databases, and records from before there was one publisher of each."""
 
 from __future__ import annotations
 
@@ -10,50 +10,6 @@ from tailrace_publisher.daemon.status.labelled_metrics import LabelledMetrics
 from tailrace_publisher.encode.records import RecordEncoder
 from tailrace_publisher.metrics.publisher_metrics import Metrics
 from tailrace_schemas.records.progress import ONE_SHARD_SCHEMA, PROGRESS_SCHEMA, Progress
-from tailrace_service.status import DaemonStatus, Failure, TableStatus, of_shards
-
-
-def shard(number: int, closed_lsn: str | None, lag_s: float | None = 1.0) -> DaemonStatus:
-    return DaemonStatus(
-        "publisher",
-        "running" if closed_lsn else "starting",
-        since_ms=number,
-        now_ms=9,
-        prefix="p",
-        database="shop",
-        closed_lsn=closed_lsn,
-        closed_commit_ms=number * 10,
-        lag_s=lag_s,
-        figures={"source_queries": 5.0, "capture_scan_age_seconds": float(number)},
-        tables=(TableStatus(f"dbo.t{number}", f"p.shop.dbo.t{number}", "followed"),),
-        errors=(Failure(number, "SourceBusy", "a deadlock"),),
-    )
-
-
-def test_the_slowest_shard_says_what_all_have_closed():
-    own = DaemonStatus("publisher", "running", 1, 9, "p", "shop", figures={"shards": 2.0})
-    found = of_shards(own, [shard(1, "b", 3.0), shard(2, "a", 1.0)])
-    assert (found.closed_lsn, found.closed_commit_ms, found.lag_s) == ("a", 20, 3.0)
-    assert found.figures == {"shards": 2, "source_queries": 10, "capture_scan_age_seconds": 2}
-    assert [table.table for table in found.tables] == ["dbo.t1", "dbo.t2"]
-    assert [failure.at_ms for failure in found.errors] == [2, 1]
-    assert (found.state, found.since_ms) == ("running", 2)
-
-
-def test_members_that_stand_by_count_only_if_all_do():
-    standby = DaemonStatus("publisher", "elsewhere", 1, 9, "p", "shop")
-    first = shard(1, "b")
-    for own in (standby, first):
-        found = of_shards(own, [standby, first])
-        assert (found.state, found.closed_lsn) == ("running", "b")
-    assert of_shards(standby, [standby, standby]).state == "elsewhere"
-
-
-def test_nothing_is_closed_while_one_does_not_know():
-    first = shard(1, "b")
-    found = of_shards(first, [first, shard(2, None, None)])
-    assert (found.closed_lsn, found.lag_s, found.state) == (None, None, "starting")
-    assert len(found.tables) == len(found.errors) == 2
 
 
 def test_counts_have_their_database():

@@ -65,10 +65,11 @@ def _disable(view: View, _: Sequence[Any], match: re.Match[str]) -> Answer:
     instance = group.database.instances.get(name)
     if instance is None or instance.source != table.object_id:
         raise SqlError(22960, f"The capture instance '{name}' does not exist.")
-    others = (i for i in group.database.instances_of(table.object_id) if i is not instance)
-    start = max((i.start_lsn or b"" for i in others), default=b"")
-    _check_kept(view, start, "an instance")
-    _check_published(view, name, start)
+    others = [i for i in group.database.instances_of(table.object_id) if i is not instance]
+    there = [i for i in others if i.start_lsn is not None]
+    # Cleanup raises a low watermark; where an instance began it holds what its table changed.
+    _check_kept(view, max((i.enabled_lsn for i in there), default=b""), "an instance")
+    _check_published(view, name, max((i.start_lsn or b"" for i in there), default=b""))
     group.write(wal.DisableInstance(group.log.next_lsn(), group.server.clock.local(), name))
     return []
 

@@ -44,7 +44,7 @@ def first_of(instance: CaptureInstance) -> Bound:
     It is one value, which :func:`seen_first` reads. UNMASK may be granted after the rows were read
     and before what proves them, so it is asked before them, too.
     """
-    # See: cdc.lsn_time_mapping (Transact-SQL); sys.masked_columns
+    # See: the pages of cdc.lsn_time_mapping and sys.masked_columns
     if not instance.may_be_masked:
         return f"SELECT {NEWEST};", ()
     newest = f"ISNULL({NEWEST}, CAST(0 AS binary({LSN_BYTES})))"
@@ -60,7 +60,7 @@ def seen_first(value: bytes | None) -> tuple[Lsn | None, bool]:
 
 def proof_of(instance: CaptureInstance) -> Bound:
     """Return what proves the rows before it: no row was cleaned up, and no value was masked."""
-    # See: sys.fn_cdc_get_min_lsn; sys.masked_columns
+    # See: the pages of sys.fn_cdc_get_min_lsn and sys.masked_columns
     name = instance.name
     if not instance.may_be_masked:
         return LOW_WATERMARK, (name,)

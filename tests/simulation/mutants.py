@@ -55,6 +55,11 @@ _LAST_LSN: Final = Lsn.from_bytes(b"\xff" * 10)
 _PATIENCE_S: Final = 1.0
 
 
+def _marks_hide_rows() -> AbstractContextManager[None]:
+    """Readers need not see a commit whose LSN is that of a mark of time."""
+    return replaced(stream, "seen_by_readers", lambda window, *_: window)
+
+
 def _names_are_instances() -> AbstractContextManager[None]:
     """After a restart, an instance that was created again under its name is the old one."""
     return replaced(table_record.TableRecord, "object_ids", property(lambda _: {}))
@@ -507,6 +512,7 @@ MUTANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "patches-stay": _patches_stay,
     "names-are-instances": _names_are_instances,
     "masks-asked-after": _masks_asked_after,
+    "marks-hide-rows": _marks_hide_rows,
 }
 SIGNS: Final = {
     "1": (": at ", "missing ["),
@@ -551,6 +557,7 @@ SIGNS: Final = {
     "cut-answers-are-whole": ("is said to be out",),
     "patches-stay": ("does not catch up",),
     "names-are-instances": (" lacks ",),
+    "marks-hide-rows": ("missing [",),
     "masks-asked-after": (" before.", " after.", ": at "),
     "own-names-alone": ("is a topic of no table", "published twice", "was stopped"),
 }

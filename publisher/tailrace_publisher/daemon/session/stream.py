@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from tailrace_publisher.change.page import ChangePage
 from tailrace_publisher.change.ranges import first_lsn_after
@@ -16,7 +17,7 @@ from tailrace_publisher.options.events import UnavailableValues
 from tailrace_publisher.runtime import Runtime, Step
 from tailrace_publisher.source.catalog.catalog_state import CatalogState, News, catalog_state
 from tailrace_publisher.source.log.probe import Probe
-from tailrace_publisher.source.log.windows import Window, WindowSize, plan_window
+from tailrace_publisher.source.log.windows import Window, WindowSize, plan_window, seen_by_readers
 from tailrace_publisher.source.pages.merge import merge
 from tailrace_schemas.topics.topic_names import TableName
 
@@ -24,7 +25,8 @@ from tailrace_schemas.topics.topic_names import TableName
 class Stream:
     """Windows of change rows, read one per poll and passed on in blocks.
 
-    A poll without news costs one statement. A poll with news costs three, and one per page.
+    A poll without news costs one statement. A poll with news costs three, a fourth if marks of time
+    follow its last commit, and one per page.
 
     Args:
         observe: receives every page of a table whose snapshot is unfinished, in the poll that
@@ -97,6 +99,7 @@ class Stream:
         gone: CaptureInstanceGone | None = None
         try:
             names.update(readings.probe.ask(control, window.span.first_lsn, window.span.up_to))
+            window = seen_by_readers(window, names, partial(readings.probe.ask, control))
         except CaptureInstanceGone as error:
             gone = error
         except PermissionMissing as error:

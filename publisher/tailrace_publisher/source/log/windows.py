@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tailrace_publisher.change.ranges import LsnRange
@@ -100,3 +100,22 @@ def plan_window(
         commits=taken,
         is_last=is_newest,
     )
+
+
+def seen_by_readers(
+    window: Window, names: Collection[str], ask: Callable[[Lsn, Lsn], Collection[str]]
+) -> Window:
+    """Let readers see all of a window that has rows after its last commit.
+
+    A mark of time may have the LSN of a commit that was captured after it. The mapping then has the
+    mark alone, which no reader has to see (``LsnRange.needs``).
+
+    Args:
+        names: of the capture instances with rows in the window.
+        ask: returns them for a first and a last LSN.
+    """
+    span = window.span
+    if not names or span.needs is None or span.needs >= span.up_to:
+        return window
+    has_late = span.needs < span.first_lsn or ask(span.needs.increment(), span.up_to)
+    return replace(window, span=replace(span, needs=None)) if has_late else window

@@ -14,7 +14,7 @@ from tailrace_publisher.source.log.commit_times import (
     milliseconds,
     time_zone,
 )
-from tailrace_publisher.source.log.windows import WindowSize, plan_window
+from tailrace_publisher.source.log.windows import Window, WindowSize, plan_window, seen_by_readers
 from tailrace_schemas.position.change_position import ChangePosition
 from tailrace_schemas.position.lsn import Lsn
 
@@ -202,3 +202,37 @@ def test_a_zone_that_the_server_tells_goes_before_the_configured_one():
 def test_a_zone_that_the_server_does_not_have_is_refused(server: Untold):
     with pytest.raises(ConfigError, match=r"source\.time_zone"):
         time_zone(cast(Connection, server), "Tokyo Standard Time")
+
+
+@pytest.mark.parametrize(
+    ("marks", "names", "late", "asked", "needs"),
+    [
+        ((), {"a"}, set(), [], None),  # the newest is a commit, which readers must see
+        ((5,), set(), {"a"}, [], at(2)),  # nothing is read
+        ((5,), {"a"}, set(), [(at(2).increment(), at(5))], at(2)),
+        ((5,), {"a"}, {"a"}, [(at(2).increment(), at(5))], None),
+        ((2, 5), {"a"}, {"a"}, [], None),  # marks alone: the rows are at one of them
+    ],
+)
+def test_readers_must_see_a_commit_that_has_the_lsn_of_a_mark(
+    marks: tuple[int, ...],
+    names: set[str],
+    late: set[str],
+    asked: list[tuple[Lsn, Lsn]],
+    needs: Lsn | None,
+):
+    entries = commits(2, 5)
+    tran_ids = [b"\x00" if block in marks else b"\x01" for block in (2, 5)]
+    rows = zip(entries.lsns, entries.local_times, tran_ids, strict=True)
+    window = plan_window(START, Commits.of_rows(rows), 10, [], [], 0)
+    assert window is not None
+    ranges: list[tuple[Lsn, Lsn]] = []
+
+    def ask(first: Lsn, up_to: Lsn) -> set[str]:
+        ranges.append((first, up_to))
+        return late
+
+    found: Window = seen_by_readers(window, names, ask)
+    assert ranges == asked
+    wanted = found.span.up_to if found.span.needs is None else found.span.needs
+    assert wanted == (needs or at(5))

@@ -89,13 +89,16 @@ def _whole_tables(sim: Simulation) -> list[Table]:
 @action
 def grow(sim: Simulation, rng: random.Random) -> None:
     """A column with a value in all rows, and an instance that captures it, of a whole table."""
-    known = _whole_tables(sim)
-    known = [t for t in known if len(sim.group.database.instances_of(t.object_id)) == 1]
+    database = sim.group.database
+    known = [t for t in _whole_tables(sim) if len(database.instances_of(t.object_id)) == 1]
     if known:
         table = rng.choice(known)
         number = table.next_column_id
+        name = f"dbo_{table.name}_{number}"
+        if name in database.instances:
+            return  # See: sys.sp_cdc_enable_table, @capture_instance: it cannot already exist
         _alter(sim, table, "add", Column(number, f"c{number}", "int"), fill=rng.randrange(1000))
-        sim.enable(f"dbo_{table.name}_{number}", table)
+        sim.enable(name, table)
 
 
 @action

@@ -27,6 +27,7 @@ from tailrace_publisher.source.pages.page_readers import (
     StatementOf,
     TableRows,
     seen_first,
+    with_first,
 )
 from tailrace_publisher.source.pages.page_size import PageLimit, RowSize
 from tailrace_publisher.source.pages.page_statements import Bound
@@ -81,8 +82,7 @@ class BlockReader:
             Declined: the reference is to read this page.
             SourceError: the typed reason of the failure.
         """
-        before, names = first or ("", ())
-        text, bound = f"{before} {batch}".lstrip(), [*names, *parameters]
+        text, bound = with_first(first, batch, parameters)
         return tried(partial(self._read, text, bound, statements, proof, first))
 
     def _read(

@@ -52,6 +52,16 @@ def first_of(instance: CaptureInstance) -> Bound:
     return text, (instance.name, f"{instance.name}_CT")
 
 
+def with_first(
+    first: Bound | None, batch: str, parameters: Sequence[object]
+) -> tuple[str, Sequence[object]]:
+    """Return a batch and its parameters, after the statement of :func:`first_of`, if there is one."""
+    if first is None:
+        return batch, parameters
+    text, names = first
+    return f"{text} {batch}", [*names, *parameters]
+
+
 def seen_first(value: bytes | None) -> tuple[Lsn | None, bool]:
     """Return the LSN that the value of :func:`first_of` has, and whether the login reads masks."""
     found = value or b""
@@ -270,8 +280,7 @@ class RowReader:
     ) -> Fetched[list[ChangeRow]]:
         """See :class:`PageReader`; the first parameter of a statement is its row limit."""
         asked = cast(int, parameters[0])
-        before, names = first or ("", ())
-        text, parameters = f"{before} {batch}".lstrip(), [*names, *parameters]
+        text, parameters = with_first(first, batch, parameters)
         size, limit = self._row_size, self._limit
         is_measured = size.needs_measuring(limit) and size.may_exceed(asked * statements, limit)
         fetch = self._measured if is_measured else self._fetched

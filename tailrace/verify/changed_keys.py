@@ -38,7 +38,13 @@ def changed_keys(
         return keys
     wanted = {column.name for column in shape.key}
     read = [i for i in shape.instances if wanted <= {column.name for column in i.columns}]
+
+    def check_visible(instance: CaptureInstance) -> None:
+        hidden = hidden_data(connection, only=instance)
+        check_changes_visible(hidden, instance, wanted)
+
     for instance in read:
+        check_visible(instance)  # before and after: rights may be granted in between
         try:
             keys.update(_changed_in(connection, instance, shape, after, up_to))
         except SourceError as error:
@@ -46,8 +52,7 @@ def changed_keys(
                 raise _not_held(shape, after) from error
             if error.number != INVALID_OBJECT:  # It was dropped: another one may hold them all.
                 raise
-        hidden = hidden_data(connection, only=instance)
-        check_changes_visible(hidden, instance, wanted)
+        check_visible(instance)
     # Queried after the changes were read: the cleanup job may have removed some meanwhile.
     if not any(holds_after(connection, instance.name, after) for instance in read):
         raise _not_held(shape, after)

@@ -179,14 +179,19 @@ class SourceRows:
                     f"table {shape.table}: the secondary has not shown LSN {begun} within"
                     f" {self._wait_s:g} s. Fix: check its redo queue, or leave --secondary out"
                 )
+        self._check_visible(shape)
         self._pace.begin()
         return begun
 
     def _end(self, shape: TableShape, begun: Lsn) -> Fence:
-        hidden = hidden_data(self._reader, self._exempt, shape.newest)
-        check_rows_visible(hidden, shape.newest, [column.name for column in shape.columns])
+        self._check_visible(shape)
         end = self._log_ends.read()
         return self._fences.mark(begun, None if end is None else end.lsn)
+
+    def _check_visible(self, shape: TableShape) -> None:
+        """Refuse hidden values and rows, before and after a read: rights may change in between."""
+        hidden = hidden_data(self._reader, self._exempt, shape.newest)
+        check_rows_visible(hidden, shape.newest, [column.name for column in shape.columns])
 
     def _keyed(self, shape: TableShape, ranges: Sequence[KeyRange]) -> pa.Table:
         names = key_names(shape)

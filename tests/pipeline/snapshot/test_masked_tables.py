@@ -11,7 +11,15 @@ from tailrace.enable.tsql import create_account
 from tailrace.explain.explain import explain_key_or_moment
 from tailrace.reading.moments import Moment
 from tailrace.signals.request import SignalNotTaken, ask
+from tailrace.verify.pace import Pace
+from tailrace.verify.source_rows import SourceRows
+from tailrace.verify.table_shape import shape_of
+from tailrace_publisher.change.column_rules import ColumnRules
+from tailrace_publisher.errors import ValuesHidden
 from tailrace_publisher.options.publisher_config import PublisherConfig
+from tailrace_publisher.source.catalog.instances import KnownCatalog, read_catalog
+from tailrace_publisher.source.catalog.table_instances import by_table
+from tailrace_publisher.source.connection.connection import OdbcConnection
 from tailrace_schemas.position.lsn import Lsn
 from tests.pipeline.conftest import Pipe
 from tests.pipeline.running import Running
@@ -145,3 +153,24 @@ def test_a_mask_of_the_source_table_alone_refuses_its_snapshots(pipe: Pipe) -> N
     assert "GRANT UNMASK" in publisher.told("signal_refused")[0]["reason"]
     assert len(pipe.topics.snapshot(pipe.source.name, "people")) == 1
     assert _names(pipe) == {1: "Ada", 2: "Zoe"}
+
+
+def test_verify_compares_no_mask_although_unmask_is_granted_while_it_reads(people: Pipe) -> None:
+    grant = f"GRANT UNMASK TO [{_user(people)}]"
+
+    class Granted(Pace):
+        """UNMASK comes between the rows and the question."""
+
+        def took(self, rows: int) -> None:
+            people.source.execute(grant)
+            super().took(rows)
+
+    with OdbcConnection(_config(people).source) as connection:
+        catalog = read_catalog(connection, people.source.name, {}, KnownCatalog())
+        tables = by_table(catalog.instances)
+        (found,) = (tables[name] for name in tables if name.table == "people")
+        read = SourceRows(connection, connection, Granted())
+        with pytest.raises(ValuesHidden, match="people"):
+            read.rows(shape_of(found, (), ColumnRules()))
+        people.source.execute(grant)
+        assert read.rows(shape_of(found, (), ColumnRules())).count == 1

@@ -55,7 +55,7 @@ def first_of(instance: CaptureInstance) -> Bound:
 def with_first(
     first: Bound | None, batch: str, parameters: Sequence[object]
 ) -> tuple[str, Sequence[object]]:
-    """Return a batch and its parameters, after the statement of :func:`first_of`, if there is one."""
+    """Return a batch and its parameters, after the statement of :func:`first_of` if it is given."""
     if first is None:
         return batch, parameters
     text, names = first
